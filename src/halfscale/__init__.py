@@ -1,0 +1,1 @@
+"""halfscale: what half precision does to training, measured."""

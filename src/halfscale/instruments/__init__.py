@@ -1,0 +1,1 @@
+"""Measuring: a spec in, files out."""

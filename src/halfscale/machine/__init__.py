@@ -1,0 +1,1 @@
+"""This machine: its devices and where results come from. Imports nothing of ours."""

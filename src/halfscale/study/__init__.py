@@ -1,0 +1,1 @@
+"""What to run: the config, its expansion into runs, and the records they leave. No torch here."""

@@ -1,0 +1,85 @@
+"""An arm: a treatment, that is precision, loss scaling, and whatever else differs."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from halfscale.study.model import Model, Name
+
+Precision = Literal["fp32", "tf32", "fp16", "bf16"]
+
+# GradScaler grows the scale only while it stays finite in FP32, whose largest power of two is 2^127.
+LARGEST_SCALE = 2.0**127
+
+
+class DynamicLossScaling(Model):
+    """GradScaler: grow after a run of clean steps, back off on overflow. Defaults are PyTorch's."""
+
+    kind: Literal["dynamic"]
+    init_scale: float = Field(default=65536.0, gt=0, le=LARGEST_SCALE)
+    growth_factor: float = Field(default=2.0, gt=1)
+    backoff_factor: float = Field(default=0.5, gt=0, lt=1)
+    growth_interval: int = Field(default=2000, ge=1, lt=2**31)
+    """Clean steps in a row before the scale grows."""
+    always: bool = False
+    """Scale even in a precision that does not need it; otherwise only fp16 is scaled."""
+
+
+class StaticLossScaling(Model):
+    """One scale for the whole run. Overflow is still detected and its step skipped."""
+
+    kind: Literal["static"]
+    scale: float = Field(gt=0, le=LARGEST_SCALE)
+    always: bool = False
+    """Scale even in a precision that does not need it; otherwise only fp16 is scaled."""
+
+
+class NoLossScaling(Model):
+    kind: Literal["none"]
+
+
+LossScaling = Annotated[
+    DynamicLossScaling | StaticLossScaling | NoLossScaling,
+    Field(discriminator="kind"),
+]
+
+
+class Inject(Model):
+    """A fault plan: make overflow happen at given steps."""
+
+    kind: Literal["inf_gradient"]
+    steps: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+    """Steps, counted from 0, in whose first micro-batch one gradient becomes infinite."""
+
+    @field_validator("steps")
+    @classmethod
+    def sort(cls, steps: list[int]) -> list[int]:
+        return sorted(set(steps))
+
+
+class Arm(Model):
+    """A treatment: precision, loss scaling, and whatever else differs."""
+
+    name: Name
+    precision: Precision
+    loss_scaling: LossScaling | None = None
+    """Left out: dynamic with PyTorch's defaults for fp16, none otherwise."""
+    perturb: Literal["none", "ulp"] = "none"
+    """ulp: every initial weight moved by one unit in the last place, up or down at random."""
+    fallback: Literal["none", "fp32"] = "none"
+    """What to do where the device has no such precision: refuse by name, or run in fp32 and say so."""
+    inject: Inject | None = None
+    workloads: list[Name] | None = None
+    """The workloads this arm is for; all of them when left out."""
+
+    @property
+    def effective_loss_scaling(self) -> DynamicLossScaling | StaticLossScaling | NoLossScaling:
+        """The scaling that takes effect, with no trace of settings that do not."""
+        scaling = self.loss_scaling
+        if scaling is None:
+            scaling = DynamicLossScaling(kind="dynamic") if self.precision == "fp16" else NoLossScaling(kind="none")
+        if isinstance(scaling, NoLossScaling):
+            return scaling
+        if self.precision != "fp16" and not scaling.always:
+            return NoLossScaling(kind="none")
+        return scaling.model_copy(update={"always": False})

@@ -1,0 +1,229 @@
+"""The records that a run leaves: a trace (one row a step) and a summary (one record), and their checks."""
+
+import hashlib
+import json
+import math
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+
+from halfscale.study.model import Model
+from halfscale.study.runs import RunSpec
+from halfscale.study.whole import whole_file, write_text
+
+COMPLETE = "halfscale-complete"
+"""The end-of-run mark of trace and summary."""
+
+TRACE = pa.schema(
+    [
+        pa.field("step", pa.int32(), nullable=False),  # optimizer step, from 0
+        pa.field("loss", pa.float32(), nullable=False),  # mean over the step's samples, nats, before the update
+        pa.field("oracle_loss", pa.float32()),  # loss of the source itself on the same samples, nats; null if unknown
+        pa.field("lr", pa.float64(), nullable=False),  # learning rate of this step
+        pa.field("scale", pa.float32()),  # loss scale of this step; null where nothing is scaled
+        pa.field("overflow", pa.bool_(), nullable=False),  # non-finite gradients found
+        pa.field("skipped", pa.bool_(), nullable=False),  # the update was not applied
+        pa.field("growth", pa.bool_(), nullable=False),  # the scale rose after this step
+        pa.field("backoff", pa.bool_(), nullable=False),  # the scale fell after this step
+        pa.field("updates", pa.int32(), nullable=False),  # updates applied, this step included
+        pa.field("grad_norm", pa.float32(), nullable=False),  # L2 norm of the unscaled gradient before clipping
+        pa.field("grad_max", pa.float32()),  # largest |unscaled gradient|; null on steps that are not sampled
+    ]
+)
+
+
+class RecordError(ValueError):
+    """A trace or a summary that is not what its path says; the message names the file."""
+
+
+class Environment(Model):
+    """Where a run was computed."""
+
+    torch: str
+    torchvision: str
+    python: str
+    platform: str
+    device: str
+    """The device's name as it reports it, such as a CPU model or a GPU."""
+    cpu_capability: str
+    """The vector units that torch's own CPU kernels use, such as AVX512."""
+    cpu_features: list[str]
+    """The CPU's half-precision units, such as avx512_bf16."""
+    native_fp16: bool
+    """Whether the device has FP16 matrix units."""
+    native_bf16: bool
+    commit: str
+    """Of the working tree the code ran from, or "unknown"."""
+    clean: bool
+    """Whether that tree had no uncommitted change."""
+
+
+class Effective(Model):
+    """What was in effect, read back from torch and never copied from the config."""
+
+    device: Literal["cpu", "cuda"]
+    precision: Literal["fp32", "tf32", "fp16", "bf16"]
+    fell_back: bool
+    """Whether the precision asked for was not to be had and FP32 took its place."""
+    backend: Literal["native", "upcast"]
+    autocast_dtype: str | None
+    """None where autocast was off."""
+    scaler_enabled: bool
+    tf32_matmul: bool
+    tf32_convolution: bool
+    data: str
+    """Hash of the data source, so that runs on different data are never compared."""
+
+
+class Summary(Model):
+    """One record a run. A float that is not finite stands as null: JSON has no NaN."""
+
+    run_id: str
+    spec: RunSpec
+    spec_hash: str
+    status: Literal["completed", "diverged"]
+    first_bad_step: int | None
+    bad_where: str | None
+    """Where a diverged run first went wrong, such as "loss" or "parameter layer1.0.conv1.weight"."""
+    steps: int
+    """Steps run; fewer than the spec's where the run diverged."""
+    updates: int
+    skipped: int
+    overflows: int
+    growths: int
+    backoffs: int
+    init_scale: float | None
+    final_scale: float | None
+    """The scale after the last step."""
+    initial_loss: float | None
+    final_loss: float | None
+    """Mean training loss over the last tenth of the steps; null for a diverged run."""
+    final_excess: float | None
+    """The same, less the oracle's loss on the same samples; null where there is no oracle."""
+    eval_loss: float | None
+    eval_excess: float | None
+    eval_accuracy: float | None
+    effective: Effective
+    environment: Environment
+    code: str
+    """Hash of the package sources that the run depends on."""
+    seconds: float
+    """Wall time of the training loop. For orientation only: throughput has its own instrument."""
+    trace_sha256: str
+    mark: Literal["halfscale-complete"] = COMPLETE
+
+
+def final_steps(steps: int) -> int:
+    """Return how many last steps a final loss is the mean of: a tenth, at least one."""
+    return max(1, steps // 10)
+
+
+def finite_or_none(value: float | None) -> float | None:
+    """Return a float as strict JSON can hold it."""
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def check_trace(trace: pd.DataFrame, spec: RunSpec) -> None:
+    """Check what must be true of every trace.
+
+    Raises:
+        RecordError: steps are missing or doubled, skipped + updated is not steps, a step was skipped without
+            overflow, or growths and backoffs do not add up to the change of the scale.
+    """
+    steps = len(trace)
+    if not steps or steps > spec.steps or list(trace["step"]) != list(range(steps)):
+        raise RecordError(
+            f"trace has steps {list(trace['step'])[:3]}... ({steps}); expected 0, 1, ... up to {spec.steps}"
+        )
+    applied = trace["updates"].diff().fillna(trace["updates"]).to_numpy()
+    if not np.array_equal(applied + trace["skipped"], np.ones(steps)):
+        raise RecordError("updates + skipped is not 1 on every step")
+    if (trace["skipped"] & ~trace["overflow"]).any():
+        raise RecordError("a step was skipped without an overflow")
+    if (trace["growth"] & trace["backoff"]).any():
+        raise RecordError("the scale rose and fell after one step")
+    check_scale_identity(trace, spec)
+
+
+def check_scale_identity(trace: pd.DataFrame, spec: RunSpec) -> None:
+    """Check log2(S_t / S_0) = growths x log2(growth_factor) + backoffs x log2(backoff_factor) at each step (METHOD 1.1).
+
+    Holds while the scale stays finite and is neither capped nor flushed by its own format, FP32.
+    """
+    if spec.loss_scaling.kind != "dynamic":
+        return
+    scale = trace["scale"].to_numpy(dtype=np.float64)
+    growths = trace["growth"].cumsum().shift(fill_value=0).to_numpy(dtype=np.float64)
+    backoffs = trace["backoff"].cumsum().shift(fill_value=0).to_numpy(dtype=np.float64)
+    expected = growths * math.log2(spec.loss_scaling.growth_factor) + backoffs * math.log2(
+        spec.loss_scaling.backoff_factor
+    )
+    normal = (scale > 2.0**-126) & (scale < 2.0**126)
+    observed = np.log2(scale, where=normal, out=np.zeros_like(scale)) - math.log2(spec.loss_scaling.init_scale)
+    off = normal & (np.abs(observed - expected) > 1e-4)
+    if off.any():
+        raise RecordError(f"growths and backoffs do not explain the scale at step {int(np.argmax(off))}")
+
+
+def write_trace(trace: pd.DataFrame, spec: RunSpec, path: Path) -> str:
+    """Check and write a trace; return the SHA-256 of the file."""
+    check_trace(trace, spec)
+    table = pa.Table.from_pandas(trace, schema=TRACE, preserve_index=False)
+    table = table.replace_schema_metadata({"spec_hash": spec.hash, "mark": COMPLETE})
+    with whole_file(path) as temporary:
+        pq.write_table(table, temporary)
+        digest = sha256(temporary)
+    return digest
+
+
+def read_trace(path: Path, spec: RunSpec) -> pd.DataFrame:
+    """Read a trace that belongs to this spec.
+
+    Raises:
+        RecordError: the file is missing, cut short, without its end mark, or of another spec.
+    """
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise RecordError(f"{path}: is no whole trace: {' '.join(str(error).split())}") from None
+    metadata = table.schema.metadata or {}
+    if metadata.get(b"mark") != COMPLETE.encode():
+        raise RecordError(f"{path}: has no end mark; its run did not finish")
+    if metadata.get(b"spec_hash") != spec.hash.encode():
+        raise RecordError(f"{path}: belongs to another spec; delete it to have it run again")
+    if not table.schema.equals(TRACE, check_metadata=False):
+        raise RecordError(f"{path}: has other columns than this version writes")
+    return table.to_pandas()
+
+
+def write_summary(summary: Summary, path: Path) -> None:
+    """Write a summary as strict JSON."""
+    write_text(path, json.dumps(summary.model_dump(), indent=1, allow_nan=False) + "\n")
+
+
+def read_summary(path: Path, spec: RunSpec) -> Summary:
+    """Read a summary that belongs to this spec.
+
+    Raises:
+        RecordError: the file is missing, cut short, without its end mark, or of another spec.
+    """
+    try:
+        summary = Summary.model_validate_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValidationError, UnicodeDecodeError) as error:
+        raise RecordError(f"{path}: is no whole summary: {str(error).splitlines()[0]}") from None
+    if summary.spec_hash != spec.hash or summary.spec != spec:
+        raise RecordError(f"{path}: belongs to another spec; delete it to have it run again")
+    return summary
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

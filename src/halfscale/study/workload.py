@@ -1,0 +1,78 @@
+"""A workload: a model, its data, its optimizer and its length."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from halfscale.study.entry_points import bind_arguments, find_entry_point
+from halfscale.study.model import Model, Name
+
+
+class SGD(Model):
+    name: Literal["sgd"]
+    lr: float = Field(gt=0)
+    """Peak learning rate, reached at the end of the warm-up."""
+    momentum: float = Field(default=0.0, ge=0, lt=1)
+    weight_decay: float = Field(default=0.0, ge=0)
+
+
+class AdamW(Model):
+    name: Literal["adamw"]
+    lr: float = Field(gt=0)
+    """Peak learning rate, reached at the end of the warm-up."""
+    betas: Annotated[list[Annotated[float, Field(ge=0, lt=1)]], Field(min_length=2, max_length=2)] = [0.9, 0.999]
+    eps: float = Field(default=1e-8, gt=0)
+    """The optimizer's state is FP32, where 1e-8 is not zero."""
+    weight_decay: float = Field(default=0.01, ge=0)
+
+
+Optimizer = Annotated[SGD | AdamW, Field(discriminator="name")]
+
+
+class Schedule(Model):
+    name: Literal["constant", "cosine"] = "constant"
+    """After the warm-up: hold the peak, or anneal to zero on a cosine over the remaining steps."""
+    warmup_steps: int = Field(default=0, ge=0)
+    """Linear warm-up, counted in optimizer updates: a skipped step does not advance it."""
+
+
+class Workload(Model):
+    """A model, its data, its optimizer and its length."""
+
+    name: Name
+    model: str
+    """A file of halfscale/workloads/models, or package.module:function returning an nn.Module."""
+    model_args: dict[str, Any] = {}
+    data: str
+    """A file of halfscale/workloads/data, or package.module:function."""
+    data_args: dict[str, Any] = {}
+    batch_size: int = Field(gt=0)
+    """Samples in one micro-batch; a step sees batch_size x accumulate of them."""
+    accumulate: int = Field(default=1, gt=0)
+    """Micro-batches whose gradients are summed before one optimizer step. The scale is fixed within it."""
+    steps: int = Field(gt=0)
+    """Optimizer steps attempted: updated + skipped = steps."""
+    optimizer: Optimizer
+    schedule: Schedule = Schedule()
+    clip_norm: float | None = Field(default=None, gt=0)
+    """Largest L2 norm of the whole gradient, applied after unscaling; null for no clipping."""
+    memory_format: Literal["contiguous", "channels_last"] = "contiguous"
+
+    @model_validator(mode="before")
+    @classmethod
+    def fill_in_arguments(cls, values: Any) -> Any:
+        """Complete model_args and data_args with their defaults, so one experiment has one canonical form."""
+        if not isinstance(values, dict):
+            return values
+        values = dict(values)
+        for kind in ("model", "data"):
+            name, arguments = values.get(kind), values.get(f"{kind}_args", {})
+            if isinstance(name, str) and isinstance(arguments, dict):
+                values[f"{kind}_args"] = bind_arguments(find_entry_point(kind, name), arguments)
+        return values
+
+    @model_validator(mode="after")
+    def warmup_fits(self) -> Self:
+        if self.schedule.warmup_steps > self.steps:
+            raise ValueError(f"schedule.warmup_steps is {self.schedule.warmup_steps}, longer than steps = {self.steps}")
+        return self

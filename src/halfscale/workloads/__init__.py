@@ -1,0 +1,1 @@
+"""Models and data, one file each, found by name. Importing this package imports no torch."""
