@@ -1,0 +1,221 @@
+"""Gather a finished study: one row a run in tables/runs.csv, every step in traces.parquet."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+
+from halfscale.analysis.skips import CAUSES, skip_causes
+from halfscale.study.arm import DynamicLossScaling
+from halfscale.study.records import TRACE, RecordError, Summary, read_summary, read_trace, sha256
+from halfscale.study.runs import Member, Plan
+from halfscale.study.whole import whole_file
+
+NAME = pa.dictionary(pa.int32(), pa.string())
+TRACES = pa.schema(
+    [
+        pa.field("workload", NAME, nullable=False),
+        pa.field("arm", NAME, nullable=False),
+        pa.field("seed", pa.int64(), nullable=False),
+        *TRACE,
+        pa.field("skip_cause", NAME),
+    ]
+)
+"""Columns of traces.parquet: those of a trace, whose it is, and why a step was skipped."""
+
+WHOLE_NUMBERS = ["growth_interval", "first_bad_step", "gap_n"]
+"""Columns of whole numbers that may be empty."""
+
+COUNTS = ["steps", "updates", "skipped", "overflows", "growths", "backoffs"]
+
+
+def collect(folder: Path) -> None:
+    """Check every run of a study and write its tables/runs.csv and traces.parquet.
+
+    Both keep the order of the config, and hold no times: they are the same bytes on every repeat.
+
+    Args:
+        folder: the study's results, with plan.json and runs/<run_id>/{trace.parquet,summary.json}.
+
+    Raises:
+        RecordError: a record is missing, not whole, of another spec, or does not agree with its trace;
+            or runs were computed on different devices, backends or data, and must not be compared.
+    """
+    plan = read_plan(folder)
+    summaries = read_summaries(folder, plan)
+    refuse_mixtures(plan, summaries)
+    rows: list[dict[str, Any]] = []
+
+    def tables() -> Iterator[pa.Table]:
+        for member in plan.members:
+            trace = read_checked_trace(folder, plan, summaries[member.run_id])
+            causes = skip_causes(trace)
+            rows.append(run_row(member, summaries[member.run_id], causes))
+            yield trace_table(member, trace, causes)
+
+    write_traces(folder / "traces.parquet", tables())
+    write_csv(folder / "tables" / "runs.csv", pd.DataFrame(rows))
+
+
+def read_plan(folder: Path) -> Plan:
+    """Read a study's plan.json.
+
+    Raises:
+        RecordError: it is missing or no plan.
+    """
+    path = folder / "plan.json"
+    try:
+        return Plan.model_validate_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValidationError, UnicodeDecodeError) as error:
+        raise RecordError(f"{path}: is no plan: {' '.join(str(error).split())}") from None
+
+
+def read_summaries(folder: Path, plan: Plan) -> dict[str, Summary]:
+    """Read the summary of every run of a plan, by run id.
+
+    Raises:
+        RecordError: one is missing, not whole, or of another spec.
+    """
+    return {run_id: read_summary(folder / "runs" / run_id / "summary.json", spec) for run_id, spec in plan.runs.items()}
+
+
+def read_runs(folder: Path) -> pd.DataFrame:
+    """Read a study's tables/runs.csv; what is empty in it is null."""
+    return read_csv(folder / "tables" / "runs.csv")
+
+
+def refuse_mixtures(plan: Plan, summaries: dict[str, Summary]) -> None:
+    """Raise RecordError where runs differ in what must be the same for them to be compared."""
+    for workload in plan.study.workloads:
+        members = [summaries[member.run_id] for member in plan.members if member.workload == workload.name]
+        refuse_mixture(f"workload {workload.name!r}: data", [(run.run_id, run.effective.data) for run in members])
+    runs = list(summaries.values())
+    refuse_mixture("device", [(run.run_id, run.effective.device) for run in runs])
+    fp16 = [run for run in runs if run.effective.precision == "fp16"]
+    refuse_mixture("FP16 backend", [(run.run_id, run.effective.backend) for run in fp16])
+
+
+def refuse_mixture(what: str, values: Sequence[tuple[str, str]]) -> None:
+    """Raise RecordError naming two runs whose values differ. Each is a run id and its value."""
+    for run_id, value in values[1:]:
+        first_id, first_value = values[0]
+        if value != first_value:
+            raise RecordError(
+                f"runs with a different {what} are never pooled: {first_id} has {first_value}, {run_id} has {value}; "
+                "delete one of them to have it run again"
+            )
+
+
+def read_checked_trace(folder: Path, plan: Plan, summary: Summary) -> pd.DataFrame:
+    """Return a run's trace.
+
+    Raises:
+        RecordError: it is not whole, or not the one that its summary was made from.
+    """
+    path = folder / "runs" / summary.run_id / "trace.parquet"
+    trace = read_trace(path, plan.runs[summary.run_id])
+    if sha256(path) != summary.trace_sha256:
+        raise RecordError(f"{path}: is not the trace that its summary was made from; delete both to have them made")
+    for name, counted in count_events(trace).items():
+        told = getattr(summary, name)
+        if told != counted:
+            raise RecordError(f"{path}: has {counted} {name}, but its summary says {told}")
+    return trace
+
+
+def count_events(trace: pd.DataFrame) -> dict[str, int]:
+    """Return what a summary counts, from the trace itself."""
+    counts = [
+        len(trace),
+        int(trace["updates"].iloc[-1]),
+        int(trace["skipped"].sum()),
+        int(trace["overflow"].sum()),
+        int(trace["growth"].sum()),
+        int(trace["backoff"].sum()),
+    ]
+    return dict(zip(COUNTS, counts, strict=True))
+
+
+def run_row(member: Member, summary: Summary, causes: pd.Series) -> dict[str, Any]:
+    """Return a run's row of runs.csv. Scale columns are empty where nothing was scaled."""
+    scaling = summary.spec.loss_scaling
+    scaled = summary.init_scale is not None
+    dynamic = scaling if scaled and isinstance(scaling, DynamicLossScaling) else None
+    counted = causes.value_counts()
+    return {
+        **member.model_dump(),
+        "status": summary.status,
+        "precision": summary.effective.precision,
+        "fell_back": summary.effective.fell_back,
+        "device": summary.effective.device,
+        "backend": summary.effective.backend,
+        "loss_scaling": scaling.kind if scaled else "none",
+        "init_scale": summary.init_scale,
+        "growth_factor": dynamic and dynamic.growth_factor,
+        "backoff_factor": dynamic and dynamic.backoff_factor,
+        "growth_interval": dynamic and dynamic.growth_interval,
+        "steps": summary.steps,
+        "updates": summary.updates,
+        "skipped": summary.skipped,
+        **{f"skipped_{cause}": int(counted[cause]) for cause in CAUSES},
+        "overflows": summary.overflows,
+        "growths": summary.growths,
+        "backoffs": summary.backoffs,
+        "final_scale": summary.final_scale,
+        "initial_loss": summary.initial_loss,
+        "final_loss": summary.final_loss,
+        "final_excess": summary.final_excess,
+        "eval_loss": summary.eval_loss,
+        "eval_excess": summary.eval_excess,
+        "eval_accuracy": summary.eval_accuracy,
+        "first_bad_step": summary.first_bad_step,
+        "bad_where": summary.bad_where,
+    }
+
+
+def trace_table(member: Member, trace: pd.DataFrame, causes: pd.Series) -> pa.Table:
+    """Return a trace as rows of traces.parquet."""
+    rows = len(trace)
+    columns: dict[str, Any] = {
+        "workload": pa.array([member.workload] * rows).dictionary_encode(),
+        "arm": pa.array([member.arm] * rows).dictionary_encode(),
+        "seed": pa.array(np.full(rows, member.seed)),
+        "skip_cause": pa.array(causes.astype(object), pa.string(), from_pandas=True).dictionary_encode(),
+    }
+    for field in TRACE:
+        # A NaN is missing in a column that may be empty, and a value (a diverged loss) in one that may not.
+        columns[field.name] = pa.array(trace[field.name].to_numpy(), field.type, from_pandas=field.nullable)
+    return pa.table([columns[name] for name in TRACES.names], schema=TRACES)
+
+
+def write_traces(path: Path, tables: Iterable[pa.Table]) -> None:
+    """Write traces one row group a run, so that memory does not grow with the number of runs."""
+    with whole_file(path) as temporary, pq.ParquetWriter(temporary, TRACES) as writer:
+        for table in tables:
+            writer.write_table(table, row_group_size=max(1, len(table)))
+
+
+def write_csv(path: Path, table: pd.DataFrame) -> None:
+    """Write a table: floats in the fewest digits that read back as the same float, null as nothing."""
+    whole = [name for name in WHOLE_NUMBERS if name in table]
+    with whole_file(path) as temporary:
+        table.astype(dict.fromkeys(whole, "Int64")).to_csv(temporary, index=False, lineterminator="\n")
+
+
+def read_csv(path: Path) -> pd.DataFrame:
+    """Read what write_csv wrote. Names stay text: an arm may be called NA or 010."""
+    header = pd.read_csv(path, nrows=0).columns
+    types = {"workload": "str", "arm": "str", "run_id": "str"} | dict.fromkeys(WHOLE_NUMBERS, "Int64")
+    return pd.read_csv(
+        path,
+        dtype={name: kind for name, kind in types.items() if name in header},
+        keep_default_na=False,
+        na_values=[""],
+    )

@@ -1,0 +1,24 @@
+"""Why a step was skipped."""
+
+import numpy as np
+import pandas as pd
+
+CAUSES = ("calibration", "growth_probe", "sporadic")
+DTYPE = pd.CategoricalDtype(list(CAUSES))
+
+
+def skip_causes(trace: pd.DataFrame) -> pd.Series:
+    """Return the cause of each skipped step, null where no step was skipped.
+
+    calibration: before the first step that was not skipped, while a scale set too high comes down;
+    growth_probe: the step right after a growth, which tries the doubled scale;
+    sporadic: every other.
+
+    Args:
+        trace: steps in order, with the columns `skipped` and `growth` of records.TRACE.
+    """
+    skipped = trace["skipped"].to_numpy(dtype=bool)
+    after_growth = trace["growth"].shift(fill_value=False).to_numpy(dtype=bool)
+    calibrating = np.logical_and.accumulate(skipped)
+    codes = np.select([~skipped, calibrating, after_growth], [-1, 0, 1], default=2)
+    return pd.Series(pd.Categorical.from_codes(codes, dtype=DTYPE), index=trace.index, name="skip_cause")

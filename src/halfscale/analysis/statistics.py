@@ -1,0 +1,63 @@
+"""Interval estimates over seeds. A diverged run is NaN: left out of every mean, and counted beside it."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
+
+
+class Mean(NamedTuple):
+    """A mean over n of N values, with its confidence interval; NaN where n is too small for one."""
+
+    mean: float
+    low: float
+    high: float
+    n: int
+    of: int
+
+
+def mean_with_interval(values: ArrayLike, confidence: float = 0.95) -> Mean:
+    """Return the mean of the finite values and its two-sided Student t interval, mean -+ t s / sqrt(n)."""
+    array = np.asarray(values, dtype=np.float64)
+    finite = array[np.isfinite(array)]
+    n = len(finite)
+    if n == 0:
+        return Mean(math.nan, math.nan, math.nan, 0, len(array))
+    mean = float(finite.mean())
+    if n == 1:
+        return Mean(mean, math.nan, math.nan, 1, len(array))
+    half_width = float(stats.t.ppf((1 + confidence) / 2, n - 1) * finite.std(ddof=1) / math.sqrt(n))
+    return Mean(mean, mean - half_width, mean + half_width, n, len(array))
+
+
+def paired_gaps(values: pd.Series, reference: pd.Series) -> pd.Series:
+    """Return each block's value less the reference's in the same block; NaN where either has none.
+
+    Args:
+        values: of one arm, indexed by seed.
+        reference: of the reference arm, indexed by seed.
+    """
+    return values - reference.reindex(values.index)
+
+
+def share_interval(count: int, of: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the Wilson score interval of the share count / of; NaN where `of` is 0."""
+    if of == 0:
+        return math.nan, math.nan
+    low, high = proportion_confint(count, of, alpha=1 - confidence, method="wilson")
+    # Rounding leaves 1e-17 where the interval ends at exactly 0 or 1.
+    return 0.0 if count == 0 else float(low), 1.0 if count == of else float(high)
+
+
+def median_low(values: ArrayLike) -> float:
+    """Return the lower median of the finite values, so that it is one of them; NaN where there are none.
+
+    The mean of two middle loss scales would be a scale that no run ever had.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    finite = array[np.isfinite(array)]
+    return float(np.quantile(finite, 0.5, method="lower")) if len(finite) else math.nan

@@ -1,0 +1,275 @@
+"""The tables of a study: arms and gaps as CSV for machines, runs, arms and loss scaling as LaTeX for the paper.
+
+A diverged run is left out of every mean and counted beside it. Counts of events are totals over all runs of an
+arm, diverged ones included. The scale at the end is the lower median of the completed runs.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from halfscale.analysis.collect import read_csv, read_plan, read_runs, write_csv
+from halfscale.analysis.latex import Column, breakable, escape, interval, longtable, number, percent, scale
+from halfscale.analysis.skips import CAUSES
+from halfscale.analysis.statistics import mean_with_interval, median_low, paired_gaps, share_interval
+from halfscale.study.whole import write_text
+
+SETTINGS = [
+    "precision",
+    "fell_back",
+    "backend",
+    "loss_scaling",
+    "init_scale",
+    "growth_factor",
+    "backoff_factor",
+    "growth_interval",
+]
+TOTALS = ["steps", "updates", "skipped", *(f"skipped_{cause}" for cause in CAUSES), "overflows", "growths", "backoffs"]
+GAPS = {"gap": "final_loss", "eval_gap": "eval_loss"}
+MEANS = ["final_loss", "final_excess", "eval_loss", "eval_excess", "eval_accuracy"]
+
+NAME = Column("Arm", "", r">{\raggedright\arraybackslash}p{3.0cm}")
+DAGGER = r"$^\dagger$"
+FALLBACK = rf" {DAGGER}: the device has no such precision, and the run was computed in this one instead."
+
+
+def write_tables(folder: Path) -> None:
+    """Write tables/{gaps,arms}.csv and tables/{runs,arms,scaling}.tex of a collected study.
+
+    Raises:
+        RecordError: plan.json is missing or no plan.
+        OSError: tables/runs.csv is missing; collect writes it.
+    """
+    reference = read_plan(folder).study.reference
+    runs = read_runs(folder)
+    gaps = gap_table(runs, reference)
+    arms = arm_table(runs, gaps)
+    tables = folder / "tables"
+    write_csv(tables / "gaps.csv", gaps)
+    write_csv(tables / "arms.csv", arms)
+    write_text(tables / "runs.tex", runs_tex(runs))
+    write_text(tables / "arms.tex", arms_tex(arms, reference))
+    write_text(tables / "scaling.tex", scaling_tex(arms))
+
+
+def read_arms(folder: Path) -> pd.DataFrame:
+    """Read a study's tables/arms.csv; what is empty in it is null."""
+    return read_csv(folder / "tables" / "arms.csv")
+
+
+def gap_table(runs: pd.DataFrame, reference: str) -> pd.DataFrame:
+    """Return each run's final loss and evaluation loss less the reference's in the same block, in nats.
+
+    Null where either diverged. The reference itself has no rows.
+
+    Args:
+        runs: as read_runs gives them.
+        reference: the name of the reference arm.
+    """
+    tables = []
+    for (_, arm), group in runs.groupby(["workload", "arm"], sort=False):
+        if arm == reference:
+            continue
+        blocks = group.set_index("seed")
+        same_workload = runs["workload"] == group["workload"].iloc[0]
+        base = runs[same_workload & (runs["arm"] == reference)].set_index("seed")
+        gaps = {name: paired_gaps(blocks[loss], base[loss]) for name, loss in GAPS.items()}
+        tables.append(group[["workload", "arm", "seed"]].assign(**{name: gap.array for name, gap in gaps.items()}))
+    columns = ["workload", "arm", "seed", *GAPS]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)
+
+
+def arm_table(runs: pd.DataFrame, gaps: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per workload and arm, in the order of the runs.
+
+    diverged_low and diverged_high bound the share of runs that diverge (Wilson, 95 %); <mean>_low and <mean>_high
+    bound means over the completed runs (Student t, 95 %); losses and gaps in nats.
+
+    Args:
+        runs: as read_runs gives them.
+        gaps: as gap_table gives them.
+    """
+    rows = []
+    for (workload, arm), group in runs.groupby(["workload", "arm"], sort=False):
+        own_gaps = gaps[(gaps["workload"] == workload) & (gaps["arm"] == arm)]
+        rows.append({"workload": workload, "arm": arm, **summarize(group), **summarize_gaps(own_gaps)})
+    return pd.DataFrame(rows)
+
+
+def summarize(group: pd.DataFrame) -> dict[str, Any]:
+    """Return what the runs of one arm come to."""
+    completed = group[group["status"] == "completed"]
+    diverged = len(group) - len(completed)
+    low, high = share_interval(diverged, len(group))
+    row: dict[str, Any] = {
+        "n": len(group),
+        "completed": len(completed),
+        "diverged": diverged,
+        "diverged_low": low,
+        "diverged_high": high,
+        **{name: group[name].iloc[0] for name in SETTINGS},
+        "final_scale": median_low(completed["final_scale"]),
+        **{name: int(group[name].sum()) for name in TOTALS},
+    }
+    for name in MEANS:
+        estimate = mean_with_interval(completed[name])
+        row |= {name: estimate.mean, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+    return row
+
+
+def summarize_gaps(gaps: pd.DataFrame) -> dict[str, Any]:
+    """Return the mean gap of one arm over its blocks; null for the reference, which has none."""
+    estimate = mean_with_interval(gaps["gap"])
+    return {
+        "gap": estimate.mean,
+        "gap_low": estimate.low,
+        "gap_high": estimate.high,
+        "gap_n": estimate.n if len(gaps) else None,
+    }
+
+
+def runs_tex(runs: pd.DataFrame) -> str:
+    """Return the table of every run."""
+    columns = [
+        NAME,
+        Column("Seed", "", "r"),
+        Column("Status", "", "l"),
+        Column("Prec.", "", "l"),
+        Column("$S_0$", "", "r"),
+        Column("$S_T$", "", "r"),
+        Column("Updates", "/steps", "r"),
+        Column("Skipped", "c/g/s", "r"),
+        Column("Loss", "(nats)", "r"),
+        Column("Excess", "(nats)", "r"),
+    ]
+
+    def cells(run: Any) -> list[str]:
+        status = "completed" if run.status == "completed" else f"diverged, step~{number(int(run.first_bad_step))}"
+        return [
+            breakable(run.arm),
+            number(int(run.seed)),
+            status,
+            precision(run),
+            scale(run.init_scale),
+            scale(run.final_scale),
+            of(run.updates, run.steps),
+            skips(run),
+            number(run.final_loss),
+            number(run.final_excess),
+        ]
+
+    caption = (
+        "Every run. $S_0$ and $S_T$: loss scale at the start and after the last step, -- where nothing is scaled. "
+        "Steps are counted from 0. Skipped: steps skipped in calibration (c), on a growth probe (g) and sporadically "
+        "(s). Loss: mean training loss over the last tenth of the steps; excess: the same less the oracle's loss on "
+        "the same samples, -- where there is no oracle. A diverged run has neither."
+    )
+    return longtable(columns, grouped(runs, cells), caption=caption + fallback_note(runs), label="tab:runs")
+
+
+def arms_tex(arms: pd.DataFrame, reference: str) -> str:
+    """Return the table of what each arm came to: status, losses and gap to the reference."""
+    columns = [
+        NAME,
+        Column("Prec.", "", "l"),
+        Column("$n/N$", "(runs)", "r"),
+        Column("Loss", "(nats)", "r"),
+        Column("Excess", "(nats)", "r"),
+        Column("Eval.\\ loss", "(nats)", "r"),
+        Column("Accuracy", r"(\%)", "r"),
+        Column("Gap", "(nats)", "r"),
+        Column(r"95\,\% interval", "(nats)", "r"),
+    ]
+
+    def cells(arm: Any) -> list[str]:
+        return [
+            breakable(arm.arm),
+            precision(arm),
+            of(arm.completed, arm.n),
+            number(arm.final_loss),
+            number(arm.final_excess),
+            number(arm.eval_loss),
+            percent(arm.eval_accuracy),
+            number(arm.gap),
+            interval(arm.gap_low, arm.gap_high),
+        ]
+
+    caption = (
+        "Outcome by arm: means over the $n$ completed runs of $N$. Loss: mean training loss over the last tenth of the steps; "
+        "excess: the same less the oracle's loss on the same samples. Eval.\\ loss and accuracy: on held-out samples. "
+        f"Gap: loss less that of {escape(reference)} in the same block, mean over the blocks in which both completed, "
+        "with its Student $t$ interval."
+    )
+    return longtable(columns, grouped(arms, cells), caption=caption + fallback_note(arms), label="tab:arms")
+
+
+def scaling_tex(arms: pd.DataFrame) -> str:
+    """Return the table of loss scaling by arm: its settings and its events, of arms that have either."""
+    arms = arms[(arms["loss_scaling"] != "none") | (arms["overflows"] > 0)]
+    columns = [
+        NAME,
+        Column("Scaling", "", "l"),
+        Column("$S_0$", "", "r"),
+        Column("$N$", "(steps)", "r"),
+        Column("$g$", "", "r"),
+        Column("$b$", "", "r"),
+        Column("$S_T$", "", "r"),
+        Column("Updates", "/steps", "r"),
+        Column("Growths", "", "r"),
+        Column("Back-", "offs", "r"),
+        Column("Over-", "flows", "r"),
+        Column("Skipped", "c/g/s", "r"),
+    ]
+
+    def cells(arm: Any) -> list[str]:
+        return [
+            breakable(arm.arm),
+            arm.loss_scaling,
+            scale(arm.init_scale),
+            number(None if pd.isna(arm.growth_interval) else int(arm.growth_interval)),
+            factor(arm.growth_factor),
+            factor(arm.backoff_factor),
+            scale(arm.final_scale),
+            of(arm.updates, arm.steps),
+            number(int(arm.growths)),
+            number(int(arm.backoffs)),
+            number(int(arm.overflows)),
+            skips(arm),
+        ]
+
+    caption = (
+        "Loss scaling by arm, of arms that scale or overflow. $S_0$: initial scale; $N$: growth interval; $g$, $b$: growth and backoff factor; $S_T$: scale after the last step, the lower "
+        "median of the completed runs; -- where it does not apply. Counts are totals over all runs of the arm, "
+        "diverged ones included. Skipped: steps skipped in calibration (c), on a growth probe (g) and sporadically (s)."
+    )
+    return longtable(columns, grouped(arms, cells), caption=caption, label="tab:scaling")
+
+
+def grouped(table: pd.DataFrame, cells: Any) -> list[tuple[str, list[list[str]]]]:
+    """Return the rows of a table by workload, each row as its cells."""
+    return [
+        (escape(str(workload)), [cells(row) for row in group.itertuples()])
+        for workload, group in table.groupby("workload", sort=False)
+    ]
+
+
+def precision(row: Any) -> str:
+    return escape(row.precision) + (DAGGER if row.fell_back else "")
+
+
+def fallback_note(table: pd.DataFrame) -> str:
+    return FALLBACK if table["fell_back"].any() else ""
+
+
+def of(count: int, total: int) -> str:
+    return f"${count}/{total}$"
+
+
+def skips(row: Any) -> str:
+    return "$" + "/".join(str(getattr(row, f"skipped_{cause}")) for cause in CAUSES) + "$"
+
+
+def factor(value: float) -> str:
+    """Return a setting as it was written, such as 0.25 or 2."""
+    return number(None) if pd.isna(value) else f"${value:g}$"
