@@ -40,8 +40,8 @@ SETTINGS: dict[str, Any] = {
         },
         {
             "name": "transformer",
-            "model": "resnet50",
-            "data": "digits",
+            "model": "transformer",
+            "data": "markov",
             "batch_size": 8,
             "steps": 60,
             "optimizer": {"name": "adamw", "lr": 0.001},

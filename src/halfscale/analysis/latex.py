@@ -55,6 +55,17 @@ def number(value: float | None) -> str:
     return rf"${mantissa}\times10^{{{int(exponent)}}}$"
 
 
+def setting(value: float) -> str:
+    """Return a number that somebody chose, with the digits it was chosen with: 0.25, 2, a power of ten if small."""
+    if math.isnan(value):
+        return MISSING
+    mantissa, _, exponent = f"{value:g}".partition("e")
+    if not exponent:
+        return f"${mantissa}$"
+    power = f"10^{{{int(exponent)}}}"
+    return f"${power}$" if mantissa == "1" else rf"${mantissa}\times{power}$"
+
+
 def percent(share: float | None) -> str:
     """Return a share as a percentage without its sign."""
     return number(None if share is None else 100 * share)
@@ -111,7 +122,7 @@ def longtable(
         body += [" & ".join(row) + r" \\" for row in rows]
     lines = [
         "% Needs the packages array, booktabs and longtable.",
-        r"\begingroup\small\setlength{\tabcolsep}{3.5pt}",
+        r"\begingroup\small\setlength{\tabcolsep}{3.5pt}\setlength{\LTcapwidth}{\textwidth}",
         rf"\begin{{longtable}}{{@{{}}{''.join(column.align for column in columns)}@{{}}}}",
         rf"\caption{{{caption}}}\label{{{label}}}\\",
         r"\toprule",

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from halfscale.analysis.collect import read_csv, read_plan, read_runs, write_csv
-from halfscale.analysis.latex import Column, breakable, escape, interval, longtable, number, percent, scale
+from halfscale.analysis.latex import Column, breakable, escape, interval, longtable, number, percent, scale, setting
 from halfscale.analysis.skips import CAUSES
 from halfscale.analysis.statistics import mean_with_interval, median_low, paired_gaps, share_interval
 from halfscale.study.whole import write_text
@@ -178,8 +178,8 @@ def arms_tex(arms: pd.DataFrame, reference: str) -> str:
         Column("Excess", "(nats)", "r"),
         Column("Eval.\\ loss", "(nats)", "r"),
         Column("Accuracy", r"(\%)", "r"),
-        Column("Gap", "(nats)", "r"),
-        Column(r"95\,\% interval", "(nats)", "r"),
+        Column("Gap", "($10^{-3}$ nats)", "r"),
+        Column(r"95\,\% interval", "($10^{-3}$ nats)", "r"),
     ]
 
     def cells(arm: Any) -> list[str]:
@@ -191,8 +191,8 @@ def arms_tex(arms: pd.DataFrame, reference: str) -> str:
             number(arm.final_excess),
             number(arm.eval_loss),
             percent(arm.eval_accuracy),
-            number(arm.gap),
-            interval(arm.gap_low, arm.gap_high),
+            number(1000 * arm.gap),
+            interval(1000 * arm.gap_low, 1000 * arm.gap_high),
         ]
 
     caption = (
@@ -228,8 +228,8 @@ def scaling_tex(arms: pd.DataFrame) -> str:
             arm.loss_scaling,
             scale(arm.init_scale),
             number(None if pd.isna(arm.growth_interval) else int(arm.growth_interval)),
-            factor(arm.growth_factor),
-            factor(arm.backoff_factor),
+            setting(arm.growth_factor),
+            setting(arm.backoff_factor),
             scale(arm.final_scale),
             of(arm.updates, arm.steps),
             number(int(arm.growths)),
@@ -268,8 +268,3 @@ def of(count: int, total: int) -> str:
 
 def skips(row: Any) -> str:
     return "$" + "/".join(str(getattr(row, f"skipped_{cause}")) for cause in CAUSES) + "$"
-
-
-def factor(value: float) -> str:
-    """Return a setting as it was written, such as 0.25 or 2."""
-    return number(None) if pd.isna(value) else f"${value:g}$"

@@ -1,0 +1,143 @@
+r"""Every number that the paper may cite, by key: paper/macros.json, and the same for LaTeX in paper/macros.tex.
+
+The paper writes \val{transformer.fp16.skipped}; a key that is not there is a TeX error. Values are LaTeX already.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+
+from halfscale.analysis.collect import read_plan, read_summaries
+from halfscale.analysis.latex import escape, number, percent, scale, setting
+from halfscale.analysis.tables import MEANS, TOTALS, read_arms
+from halfscale.study.records import Summary
+from halfscale.study.runs import Plan
+from halfscale.study.whole import write_text
+from halfscale.study.workload import Workload
+
+DEFINITIONS = r"""\makeatletter
+\newcommand{\hsdefine}[2]{\expandafter\gdef\csname hs@#1\endcsname{#2}}
+\DeclareRobustCommand{\val}[1]{%
+  \ifcsname hs@#1\endcsname\csname hs@#1\endcsname
+  \else\PackageError{halfscale}{No value for the key '\detokenize{#1}'}{See macros.json for the keys.}\fi}
+\makeatother
+"""
+
+
+def write_macros(folder: Path) -> None:
+    """Write paper/macros.json and paper/macros.tex of a study whose tables are written.
+
+    Raises:
+        RecordError: a plan or a summary is missing or not whole.
+        OSError: tables/arms.csv or traces.parquet is missing.
+        ValueError: two values have the same key.
+    """
+    plan = read_plan(folder)
+    summaries = list(read_summaries(folder, plan).values())
+    arms = read_arms(folder)
+    values = unique_keys(
+        [
+            *study_values(plan, summaries),
+            *(item for workload in plan.study.workloads for item in workload_values(workload, arms)),
+            *floor_values(plan, folder / "traces.parquet"),
+            *(item for arm in arms.itertuples() for item in arm_values(arm)),
+        ]
+    )
+    write_text(folder / "paper" / "macros.json", json.dumps(values, indent=1) + "\n")
+    lines = [rf"\hsdefine{{{key}}}{{{text}}}" for key, text in values.items()]
+    write_text(folder / "paper" / "macros.tex", DEFINITIONS + "\n".join(lines) + "\n")
+
+
+def unique_keys(items: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the items as a mapping.
+
+    Raises:
+        ValueError: two have the same key, as when a workload a.b has an arm c and a workload a an arm b.c.
+    """
+    values: dict[str, str] = {}
+    for key, text in items:
+        if key in values:
+            raise ValueError(f"two values have the key {key!r}; rename a workload or an arm")
+        values[key] = text
+    return values
+
+
+def study_values(plan: Plan, summaries: list[Summary]) -> Iterator[tuple[str, str]]:
+    """Yield what is true of the whole study. Where runs disagree, every distinct value is named."""
+    environments = [summary.environment for summary in summaries]
+    fp16 = [run.effective.backend for run in summaries if run.effective.precision == "fp16"]
+    yield "study.name", escape(plan.study.study)
+    yield "study.reference", escape(plan.study.reference)
+    yield "study.seeds", number(len(plan.study.seeds))
+    yield "study.workloads", number(len(plan.study.workloads))
+    yield "study.arms", number(len(plan.arms))
+    yield "study.runs", number(len(plan.runs))
+    yield "study.diverged", number(sum(summary.status == "diverged" for summary in summaries))
+    yield "study.threads", number(plan.study.threads)
+    for name in ("torch", "torchvision", "python", "platform", "device", "cpu_capability", "commit"):
+        yield f"study.{name}", distinct(getattr(environment, name) for environment in environments)
+    yield "study.cpu_features", distinct(", ".join(environment.cpu_features) for environment in environments)
+    yield "study.clean", distinct("yes" if environment.clean else "no" for environment in environments)
+    yield "study.device_kind", distinct(run.effective.device for run in summaries)
+    yield "study.backend", distinct(fp16 or [run.effective.backend for run in summaries])
+
+
+def workload_values(workload: Workload, arms: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    """Yield a workload's settings, from the plan."""
+    name = workload.name
+    yield f"{name}.model", escape(workload.model)
+    yield f"{name}.data", escape(workload.data)
+    yield f"{name}.batch_size", number(workload.batch_size)
+    yield f"{name}.accumulate", number(workload.accumulate)
+    yield f"{name}.steps", number(workload.steps)
+    yield f"{name}.optimizer", {"sgd": "SGD", "adamw": "AdamW"}[workload.optimizer.name]
+    yield f"{name}.lr", setting(workload.optimizer.lr)
+    yield f"{name}.schedule", workload.schedule.name
+    yield f"{name}.warmup_steps", number(workload.schedule.warmup_steps)
+    yield f"{name}.clip_norm", number(None) if workload.clip_norm is None else setting(workload.clip_norm)
+    yield f"{name}.arms", number(int((arms["workload"] == name).sum()))
+
+
+def floor_values(plan: Plan, traces: Path) -> Iterator[tuple[str, str]]:
+    """Yield the mean loss of each workload's oracle over the training samples, in nats."""
+    reference = [("arm", "==", plan.study.reference)]
+    table = pq.read_table(traces, columns=["workload", "oracle_loss"], filters=reference).to_pandas()
+    for workload in plan.study.workloads:
+        losses = table.loc[table["workload"] == workload.name, "oracle_loss"].dropna()
+        yield f"{workload.name}.floor", number(float(losses.astype(np.float64).mean()) if len(losses) else None)
+
+
+def arm_values(arm: Any) -> Iterator[tuple[str, str]]:
+    """Yield what one arm came to, from its row of arms.csv."""
+    key = f"{arm.workload}.{arm.arm}"
+    yield f"{key}.n", number(int(arm.n))
+    yield f"{key}.completed", number(int(arm.completed))
+    yield f"{key}.diverged", number(int(arm.diverged))
+    yield f"{key}.precision", escape(arm.precision)
+    yield f"{key}.loss_scaling", escape(arm.loss_scaling)
+    yield f"{key}.init_scale", scale(arm.init_scale)
+    yield f"{key}.final_scale", scale(arm.final_scale)
+    yield f"{key}.growth_interval", number(None if pd.isna(arm.growth_interval) else int(arm.growth_interval))
+    yield f"{key}.growth_factor", setting(arm.growth_factor)
+    yield f"{key}.backoff_factor", setting(arm.backoff_factor)
+    for name in TOTALS:
+        yield f"{key}.{name}", number(int(getattr(arm, name)))
+    yield f"{key}.skipped_percent", percent(arm.skipped / arm.steps)
+    for name in MEANS:
+        share = name == "eval_accuracy"
+        for suffix in ("", "_low", "_high"):
+            value = float(getattr(arm, name + suffix))
+            yield f"{key}.{name}{suffix}", percent(value) if share else number(value)
+    for name in ("gap", "gap_low", "gap_high"):
+        yield f"{key}.{name}", number(float(getattr(arm, name)))
+    yield f"{key}.gap_n", number(None if pd.isna(arm.gap_n) else int(arm.gap_n))
+
+
+def distinct(values: Iterable[str]) -> str:
+    """Return the distinct values, in order, as one text."""
+    return escape(", ".join(sorted(set(values))))
