@@ -1,0 +1,71 @@
+"""Draw a figure from a study's tables and traces: PDF for the paper, PNG for the web, a JSON sidecar for provenance.
+
+A figure is a module of halfscale.analysis.figures with INPUTS (files it reads, relative to the study folder), TITLE,
+CAPTION and draw(folder), which returns a matplotlib Figure. To add a figure, add its file.
+"""
+
+import json
+import pkgutil
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pandas as pd
+
+from halfscale.machine.provenance import git_commit, versions
+from halfscale.study.records import sha256
+from halfscale.study.whole import whole_file, write_text
+
+FIGURES = Path(__file__).with_name("figures")
+
+
+def figure_names() -> list[str]:
+    """Return the names of all figures. Reads the folder only: the Snakefile calls this, and matplotlib is slow."""
+    return sorted(module.name for module in pkgutil.iter_modules([str(FIGURES)]) if not module.name.startswith("_"))
+
+
+def draw_figure(name: str, folder: Path) -> None:
+    """Draw one figure of the study in `folder`: figures/<name>.pdf, .png and .json.
+
+    Same inputs, same bytes: no time stamp, and only fonts that ship with matplotlib.
+
+    Raises:
+        ValueError: there is no figure of that name.
+        OSError: an input is missing.
+    """
+    if name not in figure_names():
+        raise ValueError(f"figure {name!r} is unknown; allowed: {', '.join(figure_names())}")
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from halfscale.analysis import style
+
+    module = import_module(f"halfscale.analysis.figures.{name}")
+    target = folder / "figures"
+    with mpl.rc_context():
+        mpl.rcdefaults()  # a matplotlibrc on this machine must not change the figure
+        mpl.rcParams.update(style.RC)  # type: ignore[arg-type]
+        figure = module.draw(folder)
+        with whole_file(target / f"{name}.pdf") as path:
+            figure.savefig(path, metadata={"CreationDate": None})
+        with whole_file(target / f"{name}.png") as path:
+            figure.savefig(path)
+    write_text(target / f"{name}.json", json.dumps(sidecar(name, module, folder), indent=1, allow_nan=False) + "\n")
+
+
+def sidecar(name: str, module: ModuleType, folder: Path) -> dict[str, object]:
+    """Return what a figure shows, what it was drawn from, and how to draw it again."""
+    commit, clean = git_commit()
+    runs = pd.read_csv(folder / "tables/runs.csv")
+    return {
+        "name": name,
+        "title": module.TITLE,
+        "caption": module.CAPTION,
+        "script": f"src/halfscale/analysis/figures/{name}.py",
+        "command": f"halfscale figure {folder.as_posix()} {name}",
+        "commit": commit,
+        "clean": clean,
+        "inputs": [{"file": file, "sha256": sha256(folder / file)} for file in module.INPUTS],
+        "devices": sorted(runs["device"].dropna().unique().tolist()),
+        "versions": versions("halfscale", "matplotlib", "pandas", "seaborn"),
+    }

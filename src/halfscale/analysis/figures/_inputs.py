@@ -1,0 +1,70 @@
+"""What the figures read: the plan's arms, and tables and traces in the plan's order."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from halfscale.analysis.collect import read_csv
+from halfscale.analysis.style import arm_colours
+from halfscale.study.arm import Arm
+
+
+@dataclass(frozen=True)
+class Arms:
+    """The arms of a study in plan order, which is the order of every figure."""
+
+    arms: tuple[Arm, ...]
+    reference: str
+    workloads: tuple[str, ...]
+
+    @property
+    def colours(self) -> dict[str, str]:
+        """The colour of each arm by name."""
+        return arm_colours(self.arms)
+
+    @property
+    def twins(self) -> list[str]:
+        """The reference's twins: the same precision, initial weights moved by one ulp. Their gap is noise."""
+        precision = next(arm.precision for arm in self.arms if arm.name == self.reference)
+        return [arm.name for arm in self.arms if arm.perturb == "ulp" and arm.precision == precision]
+
+    def in_order(self, names: Iterable[str]) -> list[Arm]:
+        """Return the arms that are named, in plan order."""
+        present = set(names)
+        return [arm for arm in self.arms if arm.name in present]
+
+
+def read_arms(folder: Path) -> Arms:
+    """Read the arms of plan.json.
+
+    Only they are checked, not the whole plan: its models may be a user's own package that is not installed where
+    the figures are drawn.
+    """
+    plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    study = plan["study"]
+    return Arms(
+        arms=tuple(Arm.model_validate_json(json.dumps(arm)) for arm in plan["arms"]),
+        reference=study["reference"],
+        workloads=tuple(workload["name"] for workload in study["workloads"]),
+    )
+
+
+def read_table(folder: Path, name: str) -> pd.DataFrame:
+    """Read tables/<name>.csv."""
+    return read_csv(folder / "tables" / f"{name}.csv")
+
+
+def read_traces(folder: Path, columns: list[str]) -> pd.DataFrame:
+    """Read columns of traces.parquet, with workload, arm and seed; losses that are not finite become NaN."""
+    traces = pd.read_parquet(folder / "traces.parquet", columns=["workload", "arm", "seed", *columns])
+    return traces.astype({"workload": str, "arm": str}).replace([np.inf, -np.inf], np.nan)
+
+
+def diverged_by_arm(runs: pd.DataFrame) -> dict[tuple[str, str], tuple[int, int]]:
+    """Return (diverged runs, all runs) by workload and arm."""
+    groups = (runs["status"] == "diverged").groupby([runs["workload"], runs["arm"]])
+    return {(str(workload), str(arm)): (int(bad.sum()), len(bad)) for (workload, arm), bad in groups}

@@ -1,0 +1,177 @@
+"""Loss scale against step for every arm that has one, skipped steps marked by cause."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from halfscale.analysis.figures._inputs import read_arms, read_table, read_traces
+from halfscale.analysis.style import (
+    CAUSES,
+    INK,
+    LARGE,
+    MUTED,
+    NORMAL,
+    SMALL,
+    no_data,
+    power_of_two,
+    small_multiples,
+    wrap,
+)
+from halfscale.study.arm import Arm
+
+INPUTS = ("plan.json", "tables/runs.csv", "traces.parquet")
+TITLE = "Loss-scale trajectories"
+CAPTION = (
+    "Loss scale in force at each optimizer step: a thin line a seed (block); runs that agree lie on top of each other "
+    "and look darker. Each arm with a dynamic scale has a panel, and under its name its initial scale, its growth "
+    "factor and the clean steps before a growth, and its backoff factor; these panels share their axes within a "
+    "workload. Arms with a static scale share one panel, which does not share that axis. Marks are steps that were skipped "
+    "because the gradients overflowed, told apart by cause: calibration (before the first step that is not skipped), "
+    "growth probe (the step right after a growth), and sporadic (all others). A cross ends a run that diverged. Arms "
+    "with no loss scaling are not shown."
+)
+
+
+def draw(folder: Path) -> Figure:
+    """Return the figure for the study in `folder`."""
+    arms = read_arms(folder)
+    colours = arms.colours
+    runs = read_table(folder, "runs")
+    diverged = set(
+        runs.loc[runs["status"] == "diverged", ["workload", "arm", "seed"]].itertuples(index=False, name=None)
+    )
+    traces = read_traces(folder, ["step", "scale", "skip_cause"])
+    traces = traces[traces["scale"].notna()]
+    traces["exponent"] = np.log2(traces["scale"].astype(float).where(traces["scale"] > 0))
+    dynamic: dict[str, list[Arm]] = {}
+    static: dict[str, list[Arm]] = {}
+    for workload in arms.workloads:
+        present = arms.in_order(traces.loc[traces["workload"] == workload, "arm"])
+        dynamic[workload] = [arm for arm in present if arm.effective_loss_scaling.kind == "dynamic"]
+        static[workload] = [arm for arm in present if arm.effective_loss_scaling.kind == "static"]
+    counts = {name: max(1, len(dynamic[name]) + bool(static[name])) for name in arms.workloads}
+    figure, blocks = small_multiples(counts, columns=3, panel_height=1.3)
+    for workload, (block, panels) in blocks.items():
+        block.suptitle(workload, x=0.01, ha="left", size=LARGE, weight="bold")
+        block.supxlabel("optimizer step")
+        block.supylabel("loss scale")
+        rows = traces[traces["workload"] == workload]
+        if not len(rows):
+            no_data(panels[0])
+            continue
+        for ax, arm in zip(panels, dynamic[workload], strict=False):
+            draw_arm(ax, rows[rows["arm"] == arm.name], colours[arm.name], diverged)
+            head(ax, wrap(arm.name, 26), settings(arm), colours[arm.name])
+            ax.tick_params(axis="y", labelsize=LARGE)  # so that the exponents can be read
+        panels[0].xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        set_scale_axis(panels[0], rows.loc[rows["arm"].isin([arm.name for arm in dynamic[workload]]), "exponent"])
+        if static[workload]:
+            ax = panels[-1] if not dynamic[workload] else with_own_scale(block, panels[-1])
+            for arm in static[workload]:
+                draw_arm(ax, rows[rows["arm"] == arm.name], colours[arm.name], diverged)
+                name_line(ax, arm, colours[arm.name])
+            head(ax, "static scales", "never move; axis not shared", INK)
+            set_scale_axis(ax, rows.loc[rows["arm"].isin([arm.name for arm in static[workload]]), "exponent"])
+            ax.set_yticks([])
+    add_key(blocks[arms.workloads[0]][0])
+    return figure
+
+
+def draw_arm(ax: Axes, rows: pd.DataFrame, colour: str, diverged: set[tuple[str, str, int]]) -> None:
+    """Draw one arm: its runs as steps, its skipped steps by cause, a cross where a run diverged."""
+    if not rows["exponent"].notna().any():
+        no_data(ax)
+    for run_of, run in rows.groupby(["workload", "arm", "seed"]):
+        ax.step(run["step"], run["exponent"], where="post", color=colour, linewidth=0.8, alpha=0.6)
+        if run_of in diverged:
+            ax.plot(run["step"].iloc[-1], run["exponent"].iloc[-1], marker="x", color=INK, markersize=5, zorder=4)
+    for cause, (_, shade, marker) in CAUSES.items():
+        skips = rows[rows["skip_cause"] == cause]
+        ax.scatter(
+            skips["step"],
+            skips["exponent"],
+            s=11,
+            marker=marker,
+            color=shade,
+            edgecolor="white",
+            linewidth=0.3,
+            zorder=3,
+        )
+
+
+def head(ax: Axes, name: str, below: str, colour: str) -> None:
+    """Write a panel's name, and in small type below it what tells it from the others."""
+    ax.set_title(f"{name}\n", loc="left", color=colour, weight="bold")
+    ax.annotate(below, (0, 1), (0, 4), xycoords="axes fraction", textcoords="offset points", color=MUTED, size=NORMAL)
+
+
+def settings(arm: Arm) -> str:
+    """Return an arm's dynamic loss scaling in a few characters."""
+    scaling = arm.effective_loss_scaling
+    assert scaling.kind == "dynamic"
+    return (
+        f"{power_of_two(scaling.init_scale)}, ×{scaling.growth_factor:g} per {scaling.growth_interval}, "
+        f"×{scaling.backoff_factor:g} on overflow"
+    )
+
+
+def name_line(ax: Axes, arm: Arm, colour: str) -> None:
+    """Write a static arm's name on its line."""
+    scaling = arm.effective_loss_scaling
+    assert scaling.kind == "static"
+    ax.annotate(
+        f"{arm.name} ({power_of_two(scaling.scale)})",
+        (0.02, np.log2(scaling.scale)),
+        (0, 2.5),
+        xycoords=ax.get_yaxis_transform(),
+        textcoords="offset points",
+        color=colour,
+        size=SMALL,
+    )
+
+
+def set_scale_axis(ax: Axes, exponents: pd.Series) -> None:
+    """Fit the axis of log2(scale) to these values, its ticks written as powers of two."""
+    if not exponents.notna().any():
+        return
+    margin = 1 + 0.08 * (exponents.max() - exponents.min())
+    ax.set_ylim(exponents.min() - margin, exponents.max() + 1.5 * margin)
+    ax.yaxis.set_major_locator(MaxNLocator(4, integer=True, steps=[1, 2, 4, 5, 8, 10]))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda exponent, _: power_of_two(2.0**exponent)))
+
+
+def with_own_scale(block: SubFigure, ax: Axes) -> Axes:
+    """Return axes in place of these, which share the steps but not the scale with the rest of the block."""
+    place = ax.get_subplotspec()
+    assert place is not None
+    own = block.add_subplot(place, sharex=ax)
+    ax.remove()
+    return own
+
+
+def add_key(block: SubFigure) -> None:
+    """Say what the marks mean, beside the first workload's name."""
+    marks = [
+        Line2D(
+            [],
+            [],
+            linestyle="none",
+            marker=marker,
+            color=shade,
+            markeredgecolor="white",
+            markeredgewidth=0.3,
+            markersize=5,
+            label=label,
+        )
+        for label, shade, marker in CAUSES.values()
+    ]
+    marks.append(Line2D([], [], linestyle="none", marker="x", color=INK, markersize=4.5, label="run diverged"))
+    marks[0].set_label(f"skipped: {marks[0].get_label()}")
+    block.legend(
+        handles=marks, loc="upper right", ncols=4, handletextpad=0.1, columnspacing=1, borderpad=0, borderaxespad=0.4
+    )

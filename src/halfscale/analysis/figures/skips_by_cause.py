@@ -1,0 +1,96 @@
+"""Skipped steps by cause, one bar an arm."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from halfscale.analysis.figures._inputs import diverged_by_arm, read_arms, read_table
+from halfscale.analysis.style import CAUSES, INK, name_rows, no_data, rows_of_arms, side_heading, side_note
+
+INPUTS = ("plan.json", "tables/runs.csv")
+TITLE = "Skipped steps by cause"
+CAPTION = (
+    "Share of optimizer steps that were skipped because the gradients overflowed, over all runs of an arm, by cause: "
+    "calibration (before the first step that is not skipped), growth probe (the step right after a growth), and "
+    "sporadic (all others). A diamond is one run. At the right, skipped steps of all steps, summed over the runs, and "
+    "how many of these diverged. Only arms whose loss was scaled are shown: without a scaler no step is ever skipped."
+)
+
+SKIPPED_AT, DIVERGED_AT = 8, 72
+"""Columns at the right: their distance from the axes, points."""
+
+RUN: dict[str, Any] = {
+    "linestyle": "none",
+    "marker": "D",
+    "color": INK,
+    "markersize": 2.4,
+    "markerfacecolor": "white",
+    "markeredgewidth": 0.6,
+}
+"""How one run is marked."""
+
+
+def draw(folder: Path) -> Figure:
+    """Return the figure for the study in `folder`."""
+    arms = read_arms(folder)
+    colours = arms.colours
+    runs = read_table(folder, "runs")
+    diverged = diverged_by_arm(runs)
+    runs = runs[runs["loss_scaling"] != "none"]
+    shown = {
+        workload: [arm.name for arm in arms.in_order(runs.loc[runs["workload"] == workload, "arm"])]
+        for workload in arms.workloads
+    }
+    counts = {workload: max(1, len(names)) for workload, names in shown.items()}
+    figure, panels = rows_of_arms(counts, row_height=0.2, margin=0.55, sharex=True)
+    for workload, ax in panels.items():
+        for row, name in enumerate(shown[workload]):
+            mine = runs[(runs["workload"] == workload) & (runs["arm"] == name)]
+            draw_arm(ax, row, mine)
+            bad, total = diverged[workload, name]
+            side_note(ax, row, SKIPPED_AT, f"{mine['skipped'].sum():,} of {mine['steps'].sum():,}")
+            side_note(ax, row, DIVERGED_AT, f"{bad} of {total}")
+        if shown[workload]:
+            side_heading(ax, SKIPPED_AT, "skipped steps")
+            side_heading(ax, DIVERGED_AT, "diverged")
+        else:
+            no_data(ax)
+        name_rows(ax, shown[workload], colours)
+        ax.set_xlabel("skipped steps (% of steps)")
+        ax.set_xlim(left=0, right=None if runs["skipped"].any() else 1)
+    add_key(panels[arms.workloads[0]])
+    return figure
+
+
+def draw_arm(ax: Axes, row: int, runs: pd.DataFrame) -> None:
+    """Draw one arm: its bar by cause, and each of its runs."""
+    left = 0.0
+    for cause, (_, shade, _) in CAUSES.items():
+        share = 100 * runs[f"skipped_{cause}"].sum() / runs["steps"].sum()
+        ax.barh(row, share, left=left, height=0.72, color=shade, edgecolor="white", linewidth=0.5)
+        left += share
+    shares = 100 * runs["skipped"] / runs["steps"]
+    ax.plot(shares, [row] * len(runs), **RUN, clip_on=False, zorder=4)
+
+
+def add_key(ax: Axes) -> None:
+    """Say what the marks mean, above the first panel."""
+    marks: list[Artist] = [Patch(color=shade, label=label) for label, shade, _ in CAUSES.values()]
+    marks.append(Line2D([], [], **RUN, label="one run"))
+    ax.legend(
+        handles=marks,
+        loc="lower right",
+        bbox_to_anchor=(1, 1),
+        ncols=4,
+        borderaxespad=0.2,
+        handlelength=0.9,
+        handleheight=0.8,
+        handletextpad=0.4,
+        columnspacing=1,
+    )

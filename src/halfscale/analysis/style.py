@@ -1,0 +1,217 @@
+"""One look for every figure: size, type, the colour of each arm and of each cause of a skipped step, shared layouts."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.figure import Figure, SubFigure
+
+from halfscale.study.arm import Arm
+
+TEXT_WIDTH = 6.5
+"""Width of the paper's text, inches; every figure is drawn at the size it is printed."""
+
+SMALL, NORMAL, LARGE = 7.0, 7.5, 9.0
+"""Type sizes, points: ticks and notes; axis labels and arm names; workload names."""
+
+INK, MUTED, FAINT = "#1f1f1f", "#5c5c5c", "#d9d9d9"
+"""Text and axes; notes; grid lines."""
+
+RC: dict[str, Any] = {
+    # DejaVu Sans ships with matplotlib: the bytes of a figure do not depend on the machine's own fonts.
+    "font.family": ["DejaVu Sans"],
+    "mathtext.fontset": "dejavusans",
+    "font.size": NORMAL,
+    "axes.titlesize": NORMAL,
+    "axes.labelsize": NORMAL,
+    "xtick.labelsize": SMALL,
+    "ytick.labelsize": SMALL,
+    "legend.fontsize": SMALL,
+    "figure.labelsize": NORMAL,
+    "legend.frameon": False,
+    # Type 42 stays text that can be searched; publishers refuse Type 3.
+    "pdf.fonttype": 42,
+    "ps.fonttype": 42,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": MUTED,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.4,
+    "lines.linewidth": 1.0,
+    "lines.solid_capstyle": "butt",
+    "figure.dpi": 100,
+    "savefig.dpi": 200,
+    "figure.constrained_layout.h_pad": 0.03,
+    "figure.constrained_layout.w_pad": 0.03,
+}
+"""matplotlib's settings for every figure, laid over its own defaults."""
+
+FAMILIES: dict[str, tuple[str, str]] = {
+    "fp32": ("#8a8a8a", "#262626"),
+    "tf32": ("#6b4700", "#b3842e"),
+    "bf16": ("#00583f", "#1f9e77"),
+    "fp16 dynamic": ("#082a63", "#3f93e0"),
+    "fp16 static": ("#4a1480", "#a678d8"),
+    "fp16 none": ("#b01563", "#dd6aa8"),
+}
+"""Hue says precision, and for FP16 how the loss is scaled; the arms of a family run from the first shade to the last."""
+
+CAUSES: dict[str, tuple[str, str, str]] = {
+    "calibration": ("calibration", "#b3b3b3", "v"),
+    "growth_probe": ("growth probe", "#f0a000", "o"),
+    "sporadic": ("sporadic", "#b5172f", "X"),
+}
+"""Causes of a skipped step: how it is written, its colour (darker is worse), its marker."""
+
+
+def family(arm: Arm) -> str:
+    """Return the family whose hue an arm takes."""
+    return f"fp16 {arm.effective_loss_scaling.kind}" if arm.precision == "fp16" else arm.precision
+
+
+def arm_colours(arms: Sequence[Arm]) -> dict[str, str]:
+    """Return the colour of each arm by name. Give all arms of the plan, so that every figure agrees."""
+    families: dict[str, list[str]] = {}
+    for arm in arms:
+        families.setdefault(family(arm), []).append(arm.name)
+    colours = {}
+    for name, members in families.items():
+        first, last = (np.array(to_rgb(colour)) for colour in FAMILIES[name])
+        for position, member in zip(np.linspace(0, 1, len(members)), members, strict=True):
+            colours[member] = to_hex(first + position * (last - first))
+    return colours
+
+
+def power_of_two(value: float) -> str:
+    """Return a positive number as it is written in a figure: exact powers of two as 2^n, the rest in four digits."""
+    mantissa, exponent = math.frexp(value)
+    return f"$2^{{{exponent - 1}}}$" if mantissa == 0.5 else f"{value:.4g}"
+
+
+def signed(value: float, decimals: int) -> str:
+    """Return a number with its sign, the minus sign a real one."""
+    return f"{value:+.{decimals}f}".replace("-", "−")
+
+
+def wrap(name: str, width: int) -> str:
+    """Return a name broken into lines after '_' or '-' where it is longer than `width` characters."""
+    lines = [""]
+    for part in name.replace("_", "_\0").replace("-", "-\0").split("\0"):
+        if lines[-1] and len(lines[-1]) + len(part) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
+
+
+def name_rows(ax: Axes, names: Sequence[str], colours: Mapping[str, str]) -> None:
+    """Name the rows after their arms, each in its colour."""
+    ax.set_yticks(range(len(names)), [wrap(name, 30) for name in names])
+    for label, name in zip(ax.get_yticklabels(), names, strict=True):
+        label.set_color(colours[name])
+
+
+def side_note(ax: Axes, row: float, offset: float, text: str, colour: str = INK) -> None:
+    """Write a note at the right of the axes, level with a row; `offset` is its distance from them in points."""
+    ax.annotate(
+        text,
+        (1, row),
+        (offset, 0),
+        xycoords=ax.get_yaxis_transform(),
+        textcoords="offset points",
+        va="center",
+        size=SMALL,
+        color=colour,
+    )
+
+
+def side_heading(ax: Axes, offset: float, text: str) -> None:
+    """Write the heading of a column of side notes."""
+    ax.annotate(
+        text, (1, 1), (offset, 3), xycoords="axes fraction", textcoords="offset points", size=SMALL, color=MUTED
+    )
+
+
+def no_data(ax: Axes) -> None:
+    """Say in the middle of the axes that there is nothing to draw."""
+    note(ax, 0.5, 0.5, "no data", ha="center", va="center")
+
+
+def note(ax: Axes, x: float, y: float, text: str, **place: Any) -> None:
+    """Write a small note, readable over curves, at a place given in fractions of the axes."""
+    box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1}
+    ax.text(x, y, text, transform=ax.transAxes, size=SMALL, color=MUTED, bbox=box, zorder=5, **place)
+
+
+def small_multiples(
+    counts: Mapping[str, int], columns: int, panel_height: float
+) -> tuple[Figure, dict[str, tuple[SubFigure, list[Axes]]]]:
+    """Return a figure of one block of panels a workload; the panels of a block share both axes.
+
+    Args:
+        counts: panels by workload, each at least one.
+        columns: panels side by side.
+        panel_height: inches, title included.
+    """
+    rows = {workload: math.ceil(count / columns) for workload, count in counts.items()}
+    heights = [count * panel_height + 0.45 for count in rows.values()]
+    figure = Figure(figsize=(TEXT_WIDTH, sum(heights)), layout="constrained")
+    blocks = figure.subfigures(len(counts), 1, height_ratios=heights, squeeze=False)[:, 0]
+    panels = {}
+    for block, (workload, count) in zip(blocks, counts.items(), strict=True):
+        grid = block.subplots(rows[workload], columns, sharex=True, sharey=True, squeeze=False)
+        for ax in grid.flat[count:]:
+            ax.remove()
+        for ax in grid.flat[max(0, count - columns) : count]:
+            ax.xaxis.set_tick_params(labelbottom=True)  # the lowest of its column, though not of the grid
+        panels[workload] = (block, list(grid.flat[:count]))
+    return figure, panels
+
+
+def rows_of_arms(
+    counts: Mapping[str, int], row_height: float, margin: float, sharex: bool
+) -> tuple[Figure, dict[str, Axes]]:
+    """Return a figure of one panel a workload, one below the other, each as high as it has arms.
+
+    Args:
+        counts: arms by workload, each at least one.
+        row_height: inches an arm.
+        margin: inches a workload for its title and axis.
+        sharex: whether the workloads share one x axis.
+    """
+    heights = [count * row_height for count in counts.values()]
+    figure = Figure(figsize=(TEXT_WIDTH, sum(heights) + margin * len(counts)), layout="constrained")
+    axes = figure.subplots(len(counts), 1, height_ratios=heights, sharex=sharex, squeeze=False)[:, 0]
+    for ax, count in zip(axes, counts.values(), strict=True):
+        ax.set_ylim(count - 0.5, -0.5)  # the first arm on top
+        ax.grid(visible=False, axis="y")
+        ax.tick_params(axis="y", length=0)
+        ax.xaxis.set_tick_params(labelbottom=True)
+    for ax, workload in zip(axes, counts, strict=True):
+        ax.set_title(" ", size=LARGE)  # keeps room for the name, which stands above those of the arms
+        ax.annotate(
+            workload,
+            (0.01, 1),
+            (0, 4),
+            xycoords=("figure fraction", "axes fraction"),
+            textcoords="offset points",
+            size=LARGE,
+            weight="bold",
+            in_layout=False,
+        )
+    return figure, dict(zip(counts, axes, strict=True))
