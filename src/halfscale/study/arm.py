@@ -10,15 +10,20 @@ Precision = Literal["fp32", "tf32", "fp16", "bf16"]
 
 # GradScaler grows the scale only while it stays finite in FP32, whose largest power of two is 2^127.
 LARGEST_SCALE = 2.0**127
+# Its state is FP32: anything smaller is subnormal there, and soon zero.
+SMALLEST_SCALE = 2.0**-126
 
 
 class DynamicLossScaling(Model):
     """GradScaler: grow after a run of clean steps, back off on overflow. Defaults are PyTorch's."""
 
     kind: Literal["dynamic"]
-    init_scale: float = Field(default=65536.0, gt=0, le=LARGEST_SCALE)
+    init_scale: float = Field(default=65536.0, ge=SMALLEST_SCALE, le=LARGEST_SCALE)
+    """The scale of the first step."""
     growth_factor: float = Field(default=2.0, gt=1)
+    """What the scale is multiplied by when it grows."""
     backoff_factor: float = Field(default=0.5, gt=0, lt=1)
+    """What the scale is multiplied by on overflow."""
     growth_interval: int = Field(default=2000, ge=1, lt=2**31)
     """Clean steps in a row before the scale grows."""
     always: bool = False
@@ -29,12 +34,15 @@ class StaticLossScaling(Model):
     """One scale for the whole run. Overflow is still detected and its step skipped."""
 
     kind: Literal["static"]
-    scale: float = Field(gt=0, le=LARGEST_SCALE)
+    scale: float = Field(ge=SMALLEST_SCALE, le=LARGEST_SCALE)
+    """The scale of every step."""
     always: bool = False
     """Scale even in a precision that does not need it; otherwise only fp16 is scaled."""
 
 
 class NoLossScaling(Model):
+    """Nothing is scaled, and no step is skipped."""
+
     kind: Literal["none"]
 
 
@@ -61,7 +69,9 @@ class Arm(Model):
     """A treatment: precision, loss scaling, and whatever else differs."""
 
     name: Name
+    """What the arm is called in tables and figures."""
     precision: Precision
+    """fp32 is strict, with no TF32 anywhere; fp16 and bf16 are autocast over FP32 weights."""
     loss_scaling: LossScaling | None = None
     """Left out: dynamic with PyTorch's defaults for fp16, none otherwise."""
     perturb: Literal["none", "ulp"] = "none"
@@ -69,7 +79,8 @@ class Arm(Model):
     fallback: Literal["none", "fp32"] = "none"
     """What to do where the device has no such precision: refuse by name, or run in fp32 and say so."""
     inject: Inject | None = None
-    workloads: list[Name] | None = None
+    """A fault plan; none when left out."""
+    workloads: Annotated[list[Name], Field(min_length=1)] | None = None
     """The workloads this arm is for; all of them when left out."""
 
     @property

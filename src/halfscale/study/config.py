@@ -21,17 +21,21 @@ class Study(Model):
     study: Name
     """The study's name; results go to results/<study>/."""
     device: Literal["auto", "cpu", "cuda"] = "cpu"
+    """auto takes the GPU where there is one. Results of the two are never pooled."""
     backend: Literal["auto", "native", "upcast"] = "auto"
     """How a CPU computes FP16 products; auto takes native where the CPU has FP16 units. Ignored on CUDA."""
-    threads: int = Field(default=1, gt=0)
+    threads: int = Field(default=1, gt=0, lt=2**31)
     """CPU threads of one run. One keeps results independent of the core count."""
     seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=1)]
     """One block each: the same initial weights and the same batches for every arm."""
     reference: Name = "fp32"
     """The arm that every other one is compared with."""
     workloads: Annotated[list[Workload], Field(min_length=1)]
+    """What is trained."""
     arms: Annotated[list[Arm], Field(min_length=1)]
-    sweeps: list[Sweep] = []
+    """How it is trained; tables and figures keep this order."""
+    sweeps: list[Sweep] = Field(default=[])
+    """More arms, written as factorials."""
 
     @field_validator("study")
     @classmethod
@@ -43,44 +47,50 @@ class Study(Model):
     @field_validator("seeds")
     @classmethod
     def seeds_are_unique(cls, seeds: list[int]) -> list[int]:
-        refuse_duplicates("seed", seeds)
+        refuse_duplicates("", seeds)
         return seeds
 
     @model_validator(mode="after")
     def names_fit_together(self) -> Self:
         workloads = [workload.name for workload in self.workloads]
         arms = expand_sweeps(self.arms, self.sweeps)
-        refuse_duplicates("workload name", workloads)
-        refuse_duplicates("sweep name", [sweep.name for sweep in self.sweeps])
-        refuse_duplicates("arm name", [arm.name for arm in arms])
+        refuse_duplicates("workloads: name ", workloads)
+        refuse_duplicates("sweeps: name ", [sweep.name for sweep in self.sweeps])
+        refuse_duplicates("arms: name ", [arm.name for arm in arms])
         for arm in arms:
             for name in arm.workloads or []:
                 if name not in workloads:
-                    raise ValueError(f"arm {arm.name!r} is for workload {name!r}; allowed: {', '.join(workloads)}")
+                    raise ValueError(
+                        f"arms[{arm.name}].workloads: {name!r} is no workload; allowed: {', '.join(workloads)}"
+                    )
         for workload in self.workloads:
             members = [arm for arm in arms if arm.workloads is None or workload.name in arm.workloads]
             check_reference(self.reference, workload.name, members)
             for arm in members:
                 if arm.inject and arm.inject.steps[-1] >= workload.steps:
                     raise ValueError(
-                        f"arm {arm.name!r} injects at step {arm.inject.steps[-1]}, but workload {workload.name!r} "
-                        f"has steps 0 to {workload.steps - 1}"
+                        f"arms[{arm.name}].inject.steps: {arm.inject.steps[-1]} is past the end of workload "
+                        f"{workload.name!r}; allowed: 0 to {workload.steps - 1}"
                     )
         return self
 
 
 def refuse_duplicates(what: str, values: Iterable[Any]) -> None:
-    """Raise ValueError naming the first value that stands twice."""
+    """Raise ValueError naming the first value that stands twice; `what` leads the message."""
     for value, count in Counter(values).items():
         if count > 1:
-            raise ValueError(f"{what} {value!r} is used {count} times; each must be unique")
+            raise ValueError(f"{what}{value!r} is used {count} times; each must be unique")
 
 
 def check_reference(reference: str, workload: str, arms: list[Arm]) -> None:
-    """Raise ValueError unless the arms of a workload hold an untouched FP32 reference."""
+    """Raise ValueError unless the arms of a workload hold a plain FP32 reference."""
     found = [arm for arm in arms if arm.name == reference]
     if not found:
         names = ", ".join(arm.name for arm in arms) or "none"
-        raise ValueError(f"workload {workload!r} has no reference arm {reference!r}; its arms: {names}")
-    if found[0].precision != "fp32" or found[0].perturb != "none" or found[0].inject:
-        raise ValueError(f"reference arm {reference!r} must be precision fp32 with neither perturb nor inject")
+        raise ValueError(f"reference = {reference!r}: workload {workload!r} has no such arm; its arms: {names}")
+    arm = found[0]
+    scaled = arm.effective_loss_scaling.kind != "none"
+    if arm.precision != "fp32" or arm.perturb != "none" or arm.inject or scaled:
+        raise ValueError(
+            f"arms[{reference}]: the reference must be plain: precision fp32, no perturb, no inject, no loss scaling"
+        )

@@ -6,32 +6,53 @@ positional-only parameters (the seed of a data set) are not the config's to give
 """
 
 import ast
-import difflib
 import importlib.util
+import math
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ConfigDict, ValidationError, create_model
+from halfscale.study.explain import did_you_mean, shorten
 
 WORKLOADS = Path(__file__).parents[1] / "workloads"
 FOLDERS = {"model": "models", "data": "data"}
-TYPES: dict[str, Any] = {"int": int, "float": float, "bool": bool, "str": str}
+ALLOWED = {
+    "int": "a whole number of 64 bits, written without quotes",
+    "float": "a finite number, written without quotes",
+    "bool": "true or false",
+    "str": "text, in quotes where it looks like a number or a date",
+    "any": "text, finite numbers, true, false, null, and lists and mappings of them",
+}
+NO_DEFAULT = object()
+"""Stands for the default of an argument that has none, or none that JSON can hold."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What an entry point takes under one name."""
+
+    name: str
+    type: str
+    """A key of ALLOWED; "any" where the annotation is another or there is none."""
+    default: Any
+    required: bool
 
 
 @dataclass(frozen=True)
 class EntryPoint:
     """A function that builds a model or a data set: where it is and what it takes."""
 
+    kind: Literal["model", "data"]
     name: str
     module: str
     function: str
     source: Path
-    parameters: tuple[tuple[str, Any, Any], ...]
-    """Name, type and default of each; the default is ... where an argument must be given."""
+    parameters: tuple[Parameter, ...]
     open_ended: bool
     """Whether it takes any keyword argument (**kwargs)."""
 
@@ -53,46 +74,53 @@ def find_entry_point(kind: Literal["model", "data"], name: str) -> EntryPoint:
         module, function = f"halfscale.workloads.{FOLDERS[kind]}.{name}", "build"
     else:
         names = known_names(kind)
-        close = difflib.get_close_matches(name, names, n=1)
-        hint = f" (did you mean {close[0]!r}?)" if close else ""
-        raise ValueError(f"{kind}: {name!r} is unknown{hint}; allowed: {', '.join(names)}, or package.module:function")
+        raise ValueError(
+            f"{kind} = {name!r}: unknown{did_you_mean(name, names)}; "
+            f"allowed: {', '.join(names)}, or package.module:function"
+        )
     source = find_source(module)
     if source is None:
-        raise ValueError(f"{kind}: {name!r}: no module {module!r} is installed or in this folder")
-    parameters, open_ended = read_signature(source, function, source.stat().st_mtime_ns)
-    return EntryPoint(name, module, function, source, parameters, open_ended)
+        raise ValueError(f"{kind} = {name!r}: no Python module {module!r} is installed or in this folder")
+    try:
+        parameters, open_ended = read_signature(source, function, source.stat().st_mtime_ns)
+    except (OSError, SyntaxError, ValueError) as error:
+        raise ValueError(f"{kind} = {name!r}: {source}: {error}") from None
+    return EntryPoint(kind, name, module, function, source, parameters, open_ended)
 
 
 def find_source(module: str) -> Path | None:
-    """Return the source file of a module, or None where there is no such Python module."""
+    """Return the source file of a module, or None where there is no such Python module. Imports nothing."""
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # a user's own package may simply lie in the folder they work in
+    first, *rest = module.split(".")
     try:
-        spec = importlib.util.find_spec(module)
-    except (ImportError, ValueError, AttributeError):
+        spec = importlib.util.find_spec(first)
+        for part in rest:  # find_spec("a.b") would import a, and with it whatever a imports
+            if spec is None or spec.submodule_search_locations is None:
+                return None
+            spec = PathFinder.find_spec(f"{spec.name}.{part}", spec.submodule_search_locations)
+    except (ImportError, ValueError):
         return None
     return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
 
 
 @cache
-def read_signature(source: Path, function: str, _mtime: int) -> tuple[tuple[tuple[str, Any, Any], ...], bool]:
+def read_signature(source: Path, function: str, _mtime: int) -> tuple[tuple[Parameter, ...], bool]:
     """Read a module-level function's parameters from its source text.
 
     Raises:
-        ValueError: the file does not parse, or has no such function.
+        OSError: the file cannot be read.
+        SyntaxError: it is no Python.
+        ValueError: it is no text, or has no such function.
     """
-    try:
-        tree = ast.parse(source.read_text(encoding="utf-8"))
-    except (SyntaxError, UnicodeDecodeError) as error:
-        raise ValueError(f"{source} is not valid Python: {error}") from None
-    for node in tree.body:
+    for node in ast.parse(source.read_bytes()).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == function:
             return parameters_of(node)
-    raise ValueError(f"{source} has no function {function!r}")
+    raise ValueError(f"no function or class {function!r} is defined there")
 
 
-def parameters_of(node: ast.FunctionDef | ast.ClassDef) -> tuple[tuple[tuple[str, Any, Any], ...], bool]:
-    """Return (name, type, default) of each parameter, and whether any keyword is taken."""
+def parameters_of(node: ast.FunctionDef | ast.ClassDef) -> tuple[tuple[Parameter, ...], bool]:
+    """Return the parameters, and whether any keyword is taken."""
     if isinstance(node, ast.ClassDef):
         inits = [item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == "__init__"]
         if not inits:
@@ -106,40 +134,73 @@ def parameters_of(node: ast.FunctionDef | ast.ClassDef) -> tuple[tuple[tuple[str
     defaults: list[ast.expr | None] = [None] * (len(positional) - count)
     defaults += arguments.defaults[len(arguments.defaults) - count :]
     named = [*zip(positional, defaults, strict=True), *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
-    parameters = tuple((argument.arg, type_of(argument), default_of(default)) for argument, default in named)
+    parameters = tuple(make_parameter(argument, default) for argument, default in named)
     return parameters, arguments.kwarg is not None
 
 
-def type_of(argument: ast.arg) -> Any:
-    return TYPES.get(argument.annotation.id, Any) if isinstance(argument.annotation, ast.Name) else Any
+def make_parameter(argument: ast.arg, default: ast.expr | None) -> Parameter:
+    """Describe one parameter. A default that JSON cannot hold, such as a class, stays the function's own affair."""
+    annotation = argument.annotation.id if isinstance(argument.annotation, ast.Name) else "any"
+    kind = annotation if annotation in ALLOWED else "any"
+    value: Any = NO_DEFAULT
+    if default is not None:
+        try:
+            value = checked(ast.literal_eval(default), kind)
+        except (ValueError, TypeError):
+            value = NO_DEFAULT
+    return Parameter(argument.arg, kind, value, required=default is None)
 
 
-def default_of(default: ast.expr | None) -> Any:
-    if default is None:
-        return ...
-    try:
-        return ast.literal_eval(default)
-    except ValueError:
-        return ast.unparse(default)
-
-
-def bind_arguments(entry_point: EntryPoint, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments with defaults filled in.
+def bind_arguments(entry_point: EntryPoint, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments with defaults filled in, so that one experiment has one canonical form.
 
     Raises:
         ValueError: an argument is unknown, missing, or of the wrong type.
     """
-    fields: dict[str, Any] = {name: (kind, default) for name, kind, default in entry_point.parameters}
-    extra: Literal["allow", "forbid"] = "allow" if entry_point.open_ended else "forbid"
-    config = ConfigDict(extra=extra, strict=True, allow_inf_nan=False, protected_namespaces=())
-    arguments = create_model("Arguments", __config__=config, **fields)
-    try:
-        return arguments.model_validate(given).model_dump()
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(map(str, first["loc"]))
-        allowed = ", ".join(name for name, _, _ in entry_point.parameters) or "none"
-        value = "" if first["type"] == "missing" else f" = {first['input']!r}"
-        raise ValueError(
-            f"{entry_point.name}: argument {key}{value}: {first['msg']}; its arguments: {allowed}"
-        ) from None
+    known = {parameter.name: parameter for parameter in entry_point.parameters}
+    where = f"{entry_point.kind}_args"
+    allowed = f"allowed: {', '.join(known) or 'none'}"
+    arguments = {name: parameter.default for name, parameter in known.items() if parameter.default is not NO_DEFAULT}
+    for name, value in given.items():
+        if name not in known and not entry_point.open_ended:
+            raise ValueError(
+                f"{where}.{name} = {shorten(value)}: {entry_point.name} takes no such argument"
+                f"{did_you_mean(name, known)}; {allowed}"
+            )
+        try:
+            arguments[name] = checked(value, known[name].type if name in known else "any")
+        except ValueError as error:
+            raise ValueError(f"{where}.{name} = {shorten(value)}: {error}") from None
+    for parameter in entry_point.parameters:
+        if parameter.required and parameter.name not in given:
+            raise ValueError(f"{where}.{parameter.name}: missing; {entry_point.name} needs it; {allowed}")
+    return arguments
+
+
+def checked(value: Any, kind: str) -> Any:
+    """Return a value as an argument of a type (a key of ALLOWED): whole numbers become floats where floats stand.
+
+    Raises:
+        ValueError: it is of another type, or nothing that JSON can hold.
+    """
+    match kind, value:
+        case "any", dict():
+            if not all(isinstance(key, str) for key in value):
+                raise ValueError("a key must be text, in quotes where it looks like a number")
+            return {key: checked(item, "any") for key, item in value.items()}
+        case "any", list():
+            return [checked(item, "any") for item in value]
+        case "any", None:
+            return None
+        case "any" | "bool", bool():
+            return value
+        case (("any" | "str"), str()):
+            value.encode()  # a lone surrogate is no text
+            return value
+        case (("any" | "int"), int()) if not isinstance(value, bool) and abs(value) < 2**63:
+            return value
+        case (("any" | "float"), float()) if math.isfinite(value):
+            return value
+        case "float", int() if not isinstance(value, bool) and abs(value) < 2**63:
+            return float(value)
+    raise ValueError(f"allowed: {ALLOWED[kind]}")

@@ -1,15 +1,16 @@
 """Read a study from YAML, or say in one line each what is wrong with it: file, key, value, what is allowed."""
 
-import difflib
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from halfscale.study.config import Study
+from halfscale.study.explain import explain, shorten
 
 
 class ConfigError(ValueError):
@@ -26,15 +27,23 @@ def load_study(files: Sequence[str | Path], overrides: Mapping[str, Any] | None 
     Raises:
         ConfigError: a file cannot be read, or the settings do not make a study.
     """
+    layers = [(str(file), read_yaml(Path(file))) for file in files]
+    if overrides:
+        layers.append(("overrides", dict(overrides)))
     settings: dict[str, Any] = {}
-    for file in files:
-        settings = overlay(settings, read_yaml(Path(file)))
-    settings = overlay(settings, dict(overrides or {}))
-    return parse_study(settings, source=" + ".join(map(str, files)))
+    for _, layer in layers:
+        settings = overlay(settings, layer)
+    owners = {str(key): name for name, layer in layers for key in layer}
+    return parse_study(settings, " + ".join(name for name, _ in layers), owners)
 
 
-def parse_study(settings: Mapping[str, Any], source: str) -> Study:
-    """Check settings; source names them in messages.
+def parse_study(settings: Mapping[str, Any], source: str, owners: Mapping[str, str] | None = None) -> Study:
+    """Check settings.
+
+    Args:
+        settings: the config as a mapping.
+        source: what to call it in messages.
+        owners: the file that a top-level key was last set in, where there are several.
 
     Raises:
         ConfigError: the settings do not make a study.
@@ -42,7 +51,8 @@ def parse_study(settings: Mapping[str, Any], source: str) -> Study:
     try:
         return Study.model_validate(settings)
     except ValidationError as error:
-        raise ConfigError(explain(error, settings, source)) from None
+        lines = [f"{(owners or {}).get(key, source)}: {line}" for key, line in explain(error, settings, Study)]
+        raise ConfigError("\n".join(lines)) from None
 
 
 def read_yaml(file: Path) -> dict[str, Any]:
@@ -53,13 +63,28 @@ def read_yaml(file: Path) -> dict[str, Any]:
     """
     try:
         settings = YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file}: cannot be read: {error}") from None
+        json.dumps(settings, default=str, skipkeys=True)  # refuses an alias that holds itself
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file}: cannot be read: it is not UTF-8 text") from None
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from None
+    except RecursionError:
+        raise ConfigError(f"{file}: is nested too deep") from None
     except (YAMLError, ValueError) as error:
-        raise ConfigError(f"{file}: is not YAML: {' '.join(str(error).split())}") from None
+        raise ConfigError(f"{file}: is not YAML: {describe(error)}") from None
+    if settings is None:
+        raise ConfigError(f"{file}: is empty; a study is a mapping of keys to values")
     if not isinstance(settings, dict):
-        raise ConfigError(f"{file}: holds {type(settings).__name__}; a study is a mapping of keys to values")
+        raise ConfigError(f"{file}: holds {shorten(settings)}; a study is a mapping of keys to values")
     return settings
+
+
+def describe(error: Exception) -> str:
+    """Return what the YAML reader found wrong, and where, on one line."""
+    if isinstance(error, MarkedYAMLError) and error.problem and error.problem_mark:
+        where = f"line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}"
+        return " ".join(f"{where}: {error.context or ''} {error.problem}".split())
+    return " ".join(str(error).split())
 
 
 def overlay(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
@@ -69,86 +94,3 @@ def overlay(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
         both = isinstance(value, dict) and isinstance(merged.get(key), dict)
         merged[key] = overlay(merged[key], value) if both else value
     return merged
-
-
-def explain(error: ValidationError, settings: Mapping[str, Any], source: str) -> str:
-    """Return one line for each thing that is wrong."""
-    return "\n".join(f"{source}: {explain_one(details, settings)}" for details in error.errors(include_url=False))
-
-
-def explain_one(details: Any, settings: Any) -> str:
-    """Return what is wrong as `key = value: what is allowed`."""
-    key, owner = locate(details["loc"], settings)
-    value = shorten(details["input"])
-    prefix = f"{key} = {value}: " if key else ""
-    match details["type"]:
-        case "value_error":
-            where = f"{key}: " if key and not isinstance(details["input"], int | float | str) else prefix
-            return where + str(details["ctx"]["error"])
-        case "extra_forbidden":
-            known = known_keys(details["loc"][:-1])
-            close = difflib.get_close_matches(str(details["loc"][-1]), known, n=1)
-            hint = f" (did you mean {close[0]}?)" if close else ""
-            return f"{prefix}unknown key{hint}; allowed: {', '.join(known)}"
-        case "missing":
-            return f"{key}: missing{f' in {shorten(owner)}' if isinstance(owner, Mapping) else ''}; it must be given"
-        case "string_pattern_mismatch":
-            return (
-                f"{prefix}a name is letters, digits, '.', '_' and '-', with no space or slash, led by a letter or digit"
-            )
-        case "finite_number":
-            return f"{prefix}allowed: a finite number"
-        case "float_type" | "int_type" if isinstance(details["input"], str):
-            return f"{prefix}this is text; allowed: a number, written without quotes, such as 0.0001 or 1e-4"
-        case "union_tag_not_found":
-            return f"{prefix}kind is missing; allowed: {details['ctx'].get('discriminator', 'kind')}: dynamic, static or none"
-        case "union_tag_invalid":
-            return f"{key}.kind = {details['ctx']['tag']!r}: allowed: {details['ctx']['expected_tags']}"
-        case _:
-            return prefix + details["msg"].replace("Input should be", "allowed:").replace(
-                "allowed: a valid", "allowed: a"
-            )
-
-
-def locate(loc: Sequence[str | int], settings: Any) -> tuple[str, Any]:
-    """Return a key's path as its reader would write it (list items by name), and what holds the key."""
-    key, owner, here = "", settings, settings
-    for part in loc:
-        owner = here
-        if isinstance(here, list | tuple) and isinstance(part, int) and part < len(here):
-            here = here[part]
-            name = here.get("name", part) if isinstance(here, dict) else part
-            key += f"[{name}]"
-        elif isinstance(here, Mapping) and (part in here or part == loc[-1]):
-            here = here.get(part)
-            key += f".{part}" if key else str(part)
-        # anything else is the tag of a union, which stands in no file
-    return key, owner
-
-
-def known_keys(loc: Sequence[str | int]) -> list[str]:
-    """Return the keys allowed at a place in the config, from the models themselves."""
-    models: list[type[BaseModel]] = [Study]
-    for part in loc:
-        found = [
-            inner
-            for model in models
-            if part in model.model_fields
-            for inner in models_in(model.model_fields[str(part)].annotation)
-        ]
-        tagged = [model for model in models if str(part) in str(model.model_fields.get("kind", ""))]
-        models = found or tagged or models
-    return sorted({name for model in models for name in model.model_fields})
-
-
-def models_in(annotation: Any) -> list[type[BaseModel]]:
-    """Return the config models that an annotation mentions."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [model for inner in getattr(annotation, "__args__", ()) for model in models_in(inner)]
-
-
-def shorten(value: Any) -> str:
-    """Return a value as it is shown in a message."""
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."

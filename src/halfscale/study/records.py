@@ -4,19 +4,19 @@ import hashlib
 import json
 import math
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import ValidationError
+from pydantic import ValidationError, model_validator
 
 from halfscale.study.model import Model
-from halfscale.study.runs import RunSpec
+from halfscale.study.spec import RunSpec
 from halfscale.study.whole import whole_file, write_text
 
-COMPLETE = "halfscale-complete"
+COMPLETE: Literal["halfscale-complete"] = "halfscale-complete"
 """The end-of-run mark of trace and summary."""
 
 TRACE = pa.schema(
@@ -117,6 +117,16 @@ class Summary(Model):
     trace_sha256: str
     mark: Literal["halfscale-complete"] = COMPLETE
 
+    @model_validator(mode="after")
+    def adds_up(self) -> Self:
+        if self.updates + self.skipped != self.steps:
+            raise ValueError(f"{self.updates} updates + {self.skipped} skipped is not {self.steps} steps")
+        if self.status == "completed" and (self.steps != self.spec.steps or self.first_bad_step is not None):
+            raise ValueError(f"completed, and yet {self.steps} of {self.spec.steps} steps or a bad step")
+        if self.status == "diverged" and self.first_bad_step is None:
+            raise ValueError("diverged, and yet no first bad step")
+        return self
+
 
 def final_steps(steps: int) -> int:
     """Return how many last steps a final loss is the mean of: a tenth, at least one."""
@@ -133,20 +143,28 @@ def check_trace(trace: pd.DataFrame, spec: RunSpec) -> None:
 
     Raises:
         RecordError: steps are missing or doubled, skipped + updated is not steps, a step was skipped without
-            overflow, or growths and backoffs do not add up to the change of the scale.
+            overflow or scaler, a scaler let an overflow through, the scale grew on overflow or backed off without,
+            or growths and backoffs do not add up to the change of the scale.
     """
     steps = len(trace)
     if not steps or steps > spec.steps or list(trace["step"]) != list(range(steps)):
         raise RecordError(
-            f"trace has steps {list(trace['step'])[:3]}... ({steps}); expected 0, 1, ... up to {spec.steps}"
+            f"trace has {steps} steps, first {list(trace['step'])[:3]}; expected 0, 1, 2, ... and at most {spec.steps}"
         )
     applied = trace["updates"].diff().fillna(trace["updates"]).to_numpy()
     if not np.array_equal(applied + trace["skipped"], np.ones(steps)):
         raise RecordError("updates + skipped is not 1 on every step")
-    if (trace["skipped"] & ~trace["overflow"]).any():
-        raise RecordError("a step was skipped without an overflow")
-    if (trace["growth"] & trace["backoff"]).any():
-        raise RecordError("the scale rose and fell after one step")
+    scaled = trace["scale"].notna()
+    for broken, what in [
+        (trace["skipped"] & ~trace["overflow"], "was skipped without an overflow"),
+        (trace["skipped"] & ~scaled, "was skipped with nothing scaled"),
+        (scaled & trace["overflow"] & ~trace["skipped"], "overflowed under a scaler and was not skipped"),
+        (trace["growth"] & trace["overflow"], "overflowed and yet the scale grew"),
+        (trace["backoff"] & ~trace["overflow"], "did not overflow and yet the scale backed off"),
+        ((trace["growth"] | trace["backoff"]) & ~scaled, "changed a scale that is not there"),
+    ]:
+        if broken.any():
+            raise RecordError(f"step {int(broken.to_numpy().argmax())} {what}")
     check_scale_identity(trace, spec)
 
 
@@ -155,16 +173,19 @@ def check_scale_identity(trace: pd.DataFrame, spec: RunSpec) -> None:
 
     Holds while the scale stays finite and is neither capped nor flushed by its own format, FP32.
     """
-    if spec.loss_scaling.kind != "dynamic":
-        return
+    scaling = spec.loss_scaling
     scale = trace["scale"].to_numpy(dtype=np.float64)
+    if scaling.kind == "static":
+        off = ~np.isnan(scale) & (scale != np.float32(scaling.scale))
+        if off.any() or trace["growth"].any() or trace["backoff"].any():
+            raise RecordError(f"the scale is static and yet changed, at step {int(np.argmax(off))}")
+    if scaling.kind != "dynamic":
+        return
     growths = trace["growth"].cumsum().shift(fill_value=0).to_numpy(dtype=np.float64)
     backoffs = trace["backoff"].cumsum().shift(fill_value=0).to_numpy(dtype=np.float64)
-    expected = growths * math.log2(spec.loss_scaling.growth_factor) + backoffs * math.log2(
-        spec.loss_scaling.backoff_factor
-    )
+    expected = growths * math.log2(scaling.growth_factor) + backoffs * math.log2(scaling.backoff_factor)
     normal = (scale > 2.0**-126) & (scale < 2.0**126)
-    observed = np.log2(scale, where=normal, out=np.zeros_like(scale)) - math.log2(spec.loss_scaling.init_scale)
+    observed = np.log2(scale, where=normal, out=np.zeros_like(scale)) - math.log2(scaling.init_scale)
     off = normal & (np.abs(observed - expected) > 1e-4)
     if off.any():
         raise RecordError(f"growths and backoffs do not explain the scale at step {int(np.argmax(off))}")
@@ -173,8 +194,9 @@ def check_scale_identity(trace: pd.DataFrame, spec: RunSpec) -> None:
 def write_trace(trace: pd.DataFrame, spec: RunSpec, path: Path) -> str:
     """Check and write a trace; return the SHA-256 of the file."""
     check_trace(trace, spec)
-    table = pa.Table.from_pandas(trace, schema=TRACE, preserve_index=False)
-    table = table.replace_schema_metadata({"spec_hash": spec.hash, "mark": COMPLETE})
+    # A NaN loss is what a diverged run is about: only where a column may be null does NaN stand for "not known".
+    columns = [pa.array(trace[field.name].to_numpy(), field.type, from_pandas=field.nullable) for field in TRACE]
+    table = pa.table(columns, schema=TRACE.with_metadata({"spec_hash": spec.hash, "mark": COMPLETE}))
     with whole_file(path) as temporary:
         pq.write_table(table, temporary)
         digest = sha256(temporary)
@@ -188,8 +210,10 @@ def read_trace(path: Path, spec: RunSpec) -> pd.DataFrame:
         RecordError: the file is missing, cut short, without its end mark, or of another spec.
     """
     try:
-        table = pq.read_table(path)
-    except (OSError, pa.ArrowInvalid) as error:
+        table = pq.read_table(path, partitioning=None)
+    except FileNotFoundError:
+        raise RecordError(f"{path}: there is no such trace") from None
+    except (OSError, pa.ArrowException) as error:
         raise RecordError(f"{path}: is no whole trace: {' '.join(str(error).split())}") from None
     metadata = table.schema.metadata or {}
     if metadata.get(b"mark") != COMPLETE.encode():
@@ -216,8 +240,12 @@ def read_summary(path: Path, spec: RunSpec) -> Summary:
         summary = Summary.model_validate_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValidationError, UnicodeDecodeError) as error:
-        raise RecordError(f"{path}: is no whole summary: {str(error).splitlines()[0]}") from None
+    except UnicodeDecodeError:
+        raise RecordError(f"{path}: is no whole summary: it is not UTF-8 text") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"]))
+        raise RecordError(f"{path}: is no whole summary: {f'{key}: ' if key else ''}{first['msg']}") from None
     if summary.spec_hash != spec.hash or summary.spec != spec:
         raise RecordError(f"{path}: belongs to another spec; delete it to have it run again")
     return summary

@@ -1,6 +1,7 @@
 """Files that are whole or not there: written under a temporary name, then renamed into place."""
 
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ def whole_file(path: Path) -> Iterator[Path]:
         OSError: the folder cannot be made, or the disk is full.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp{path.suffix}")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp{path.suffix}")
     try:
         yield temporary
         with temporary.open("rb+") as file:

@@ -9,27 +9,39 @@ from halfscale.study.model import Model, Name
 
 
 class SGD(Model):
+    """Stochastic gradient descent with momentum and coupled weight decay."""
+
     name: Literal["sgd"]
     lr: float = Field(gt=0)
     """Peak learning rate, reached at the end of the warm-up."""
     momentum: float = Field(default=0.0, ge=0, lt=1)
+    """Share of the last update that is kept."""
     weight_decay: float = Field(default=0.0, ge=0)
+    """Added to the gradient, times the weight."""
 
 
 class AdamW(Model):
+    """Adam with decoupled weight decay."""
+
     name: Literal["adamw"]
     lr: float = Field(gt=0)
     """Peak learning rate, reached at the end of the warm-up."""
-    betas: Annotated[list[Annotated[float, Field(ge=0, lt=1)]], Field(min_length=2, max_length=2)] = [0.9, 0.999]
+    betas: Annotated[list[Annotated[float, Field(ge=0, lt=1)]], Field(min_length=2, max_length=2)] = Field(
+        default=[0.9, 0.999]
+    )
+    """Decay rates of the running means of the gradient and of its square."""
     eps: float = Field(default=1e-8, gt=0)
-    """The optimizer's state is FP32, where 1e-8 is not zero."""
+    """Guards the division. The optimizer's state is FP32, where 1e-8 is not zero."""
     weight_decay: float = Field(default=0.01, ge=0)
+    """Taken off the weight itself, times the learning rate."""
 
 
 Optimizer = Annotated[SGD | AdamW, Field(discriminator="name")]
 
 
 class Schedule(Model):
+    """The learning rate over the run, as a share of its peak."""
+
     name: Literal["constant", "cosine"] = "constant"
     """After the warm-up: hold the peak, or anneal to zero on a cosine over the remaining steps."""
     warmup_steps: int = Field(default=0, ge=0)
@@ -40,23 +52,29 @@ class Workload(Model):
     """A model, its data, its optimizer and its length."""
 
     name: Name
+    """What the workload is called in tables and figures."""
     model: str
     """A file of halfscale/workloads/models, or package.module:function returning an nn.Module."""
-    model_args: dict[str, Any] = {}
+    model_args: dict[str, Any] = Field(default={})
+    """Keyword arguments of the model's function; checked against its signature."""
     data: str
     """A file of halfscale/workloads/data, or package.module:function."""
-    data_args: dict[str, Any] = {}
-    batch_size: int = Field(gt=0)
+    data_args: dict[str, Any] = Field(default={})
+    """Keyword arguments of the data's function; checked against its signature."""
+    batch_size: int = Field(gt=0, lt=2**31)
     """Samples in one micro-batch; a step sees batch_size x accumulate of them."""
-    accumulate: int = Field(default=1, gt=0)
+    accumulate: int = Field(default=1, gt=0, lt=2**31)
     """Micro-batches whose gradients are summed before one optimizer step. The scale is fixed within it."""
-    steps: int = Field(gt=0)
+    steps: int = Field(gt=0, lt=2**31)
     """Optimizer steps attempted: updated + skipped = steps."""
     optimizer: Optimizer
+    """sgd or adamw, with its settings."""
     schedule: Schedule = Schedule()
+    """The learning rate over the run; constant when left out."""
     clip_norm: float | None = Field(default=None, gt=0)
     """Largest L2 norm of the whole gradient, applied after unscaling; null for no clipping."""
     memory_format: Literal["contiguous", "channels_last"] = "contiguous"
+    """Layout of the model's weights and its images: contiguous is NCHW, channels_last is NHWC."""
 
     @model_validator(mode="before")
     @classmethod
@@ -74,5 +92,7 @@ class Workload(Model):
     @model_validator(mode="after")
     def warmup_fits(self) -> Self:
         if self.schedule.warmup_steps > self.steps:
-            raise ValueError(f"schedule.warmup_steps is {self.schedule.warmup_steps}, longer than steps = {self.steps}")
+            raise ValueError(
+                f"schedule.warmup_steps = {self.schedule.warmup_steps}: longer than the run; allowed: 0 to {self.steps}"
+            )
         return self

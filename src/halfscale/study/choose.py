@@ -1,0 +1,46 @@
+"""One run of a study, by its spec or by what it is called."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from halfscale.study.load import ConfigError, load_study
+from halfscale.study.runs import RunSpec, plan_study
+
+
+def parse_spec(text: str) -> RunSpec:
+    """Return the spec that a JSON text, or a file holding one, describes.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    source = "--spec"
+    if not text.lstrip().startswith("{"):
+        source = text
+        try:
+            text = Path(text).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{source}: cannot be read: {error}") from None
+    try:
+        return RunSpec.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise ConfigError(f"{source}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def choose_run(config: Sequence[Path], workload: str | None, arm: str | None, seed: int) -> RunSpec:
+    """Return the run of a workload, an arm and a seed.
+
+    Raises:
+        ConfigError: the config is bad, or it has no such run.
+    """
+    plan = plan_study(load_study(config))
+    for member in plan.members:
+        if (member.workload, member.arm, member.seed) == (workload, arm, seed):
+            return plan.runs[member.run_id]
+    known = sorted({f"--workload {member.workload} --arm {member.arm}" for member in plan.members})
+    seeds = ", ".join(map(str, plan.study.seeds))
+    raise ConfigError(
+        f"no run of --workload {workload} --arm {arm} --seed {seed}; seeds: {seeds}; allowed:\n  " + "\n  ".join(known)
+    )

@@ -1,0 +1,60 @@
+"""The spec of a run: its canonical form and its identity.
+
+A run's identity is what it computes, never what an arm or a workload is called. Two arms that differ only in
+settings without effect are therefore one run, at one path, whatever route it was written by.
+"""
+
+import hashlib
+import json
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from halfscale.study.arm import DynamicLossScaling, Inject, NoLossScaling, Precision, StaticLossScaling
+from halfscale.study.model import Model
+from halfscale.study.workload import Optimizer, Schedule
+
+
+class RunSpec(Model):
+    """Everything that decides what a run computes, and nothing else. The interface of the train instrument."""
+
+    # v1 is the version of the spec's meaning, not of its keys: a change to what the same keys
+    # compute raises it, so that no older result is taken for a new one.
+    spec: Literal["halfscale-run-v1"] = "halfscale-run-v1"
+    model: str
+    model_args: dict[str, Any]
+    data: str
+    data_args: dict[str, Any]
+    batch_size: int
+    accumulate: int
+    steps: int
+    optimizer: Optimizer
+    schedule: Schedule
+    clip_norm: float | None
+    memory_format: Literal["contiguous", "channels_last"]
+    precision: Precision
+    loss_scaling: Annotated[DynamicLossScaling | StaticLossScaling | NoLossScaling, Field(discriminator="kind")]
+    perturb: Literal["none", "ulp"]
+    fallback: Literal["none", "fp32"]
+    inject: Inject | None
+    seed: int
+    device: Literal["auto", "cpu", "cuda"]
+    backend: Literal["auto", "native", "upcast"]
+    threads: int
+
+    def canonical(self) -> str:
+        """Return the spec as JSON with sorted keys: the same text for the same experiment."""
+        return json.dumps(self.model_dump(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the canonical form, in hex."""
+        return hashlib.sha256(self.canonical().encode()).hexdigest()
+
+    @property
+    def run_id(self) -> str:
+        """Return the run's folder name, such as resnet50_fp16-dynamic_seed0_1f0c9a2b7d."""
+        model = re.sub(r"[^A-Za-z0-9]+", "-", self.model).strip("-")
+        scaling = "" if self.loss_scaling.kind == "none" else f"-{self.loss_scaling.kind}"
+        return f"{model}_{self.precision}{scaling}_seed{self.seed}_{self.hash[:10]}"
