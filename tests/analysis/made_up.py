@@ -119,7 +119,7 @@ def make_trace(
     """Return a trace (columns as in records.TRACE) whose scale follows GradScaler's automaton.
 
     A step overflows where scale x max |gradient| reaches 65520, and where the spec injects it.
-    The loss falls exponentially, `offset` nats above the same seed's FP32 run; at `bad_step` it is infinite and the
+    The loss falls exponentially, `offset` nats above the same seed's FP32 run; at `bad_step` it is NaN and the
     trace ends.
     """
     noise = np.random.default_rng(spec.seed)
@@ -143,7 +143,7 @@ def make_trace(
         updates += not skipped
         row = {
             "step": step,
-            "loss": math.inf if step == bad_step else loss[step],
+            "loss": math.nan if step == bad_step else loss[step],
             "oracle_loss": None if oracle is None else oracle[step],
             "lr": spec.optimizer.lr,
             "scale": scale,

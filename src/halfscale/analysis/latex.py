@@ -122,7 +122,7 @@ def longtable(
         body += [" & ".join(row) + r" \\" for row in rows]
     lines = [
         "% Needs the packages array, booktabs and longtable.",
-        r"\begingroup\small\setlength{\tabcolsep}{3.5pt}\setlength{\LTcapwidth}{\textwidth}",
+        r"\begingroup\small\setlength{\tabcolsep}{3pt}\setlength{\LTcapwidth}{\textwidth}",
         rf"\begin{{longtable}}{{@{{}}{''.join(column.align for column in columns)}@{{}}}}",
         rf"\caption{{{caption}}}\label{{{label}}}\\",
         r"\toprule",

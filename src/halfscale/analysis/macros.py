@@ -81,7 +81,7 @@ def study_values(plan: Plan, summaries: list[Summary]) -> Iterator[tuple[str, st
     yield "study.threads", number(plan.study.threads)
     for name in ("torch", "torchvision", "python", "platform", "device", "cpu_capability", "commit"):
         yield f"study.{name}", distinct(getattr(environment, name) for environment in environments)
-    yield "study.cpu_features", distinct(", ".join(environment.cpu_features) for environment in environments)
+    yield "study.cpu_features", distinct(", ".join(environment.cpu_features) or "none" for environment in environments)
     yield "study.clean", distinct("yes" if environment.clean else "no" for environment in environments)
     yield "study.device_kind", distinct(run.effective.device for run in summaries)
     yield "study.backend", distinct(fp16 or [run.effective.backend for run in summaries])

@@ -145,11 +145,11 @@ def runs_tex(runs: pd.DataFrame) -> str:
     ]
 
     def cells(run: Any) -> list[str]:
-        status = "completed" if run.status == "completed" else f"diverged, step~{number(int(run.first_bad_step))}"
+        step = "" if pd.isna(run.first_bad_step) else f" at~{number(int(run.first_bad_step))}"
         return [
             breakable(run.arm),
             number(int(run.seed)),
-            status,
+            escape(run.status) + step,
             precision(run),
             scale(run.init_scale),
             scale(run.final_scale),
@@ -161,7 +161,7 @@ def runs_tex(runs: pd.DataFrame) -> str:
 
     caption = (
         "Every run. $S_0$ and $S_T$: loss scale at the start and after the last step, -- where nothing is scaled. "
-        "Steps are counted from 0. Skipped: steps skipped in calibration (c), on a growth probe (g) and sporadically "
+        "Steps are counted from 0; a run diverged at its first bad one. Skipped: steps skipped in calibration (c), on a growth probe (g) and sporadically "
         "(s). Loss: mean training loss over the last tenth of the steps; excess: the same less the oracle's loss on "
         "the same samples, -- where there is no oracle. A diverged run has neither."
     )
