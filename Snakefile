@@ -1,0 +1,20 @@
+# halfscale: from one config file to the paper. The rules stand in workflow/rules, one file a stage.
+from snakemake.utils import min_version
+
+min_version("9.16")
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/train.smk"
+include: "workflow/rules/analysis.smk"
+include: "workflow/rules/paper.smk"
+
+
+report: "workflow/report/study.rst"
+
+
+rule all:
+    default_target: True
+    input:
+        study_targets(),
+    localrule: True

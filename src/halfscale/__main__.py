@@ -1,0 +1,5 @@
+"""`python -m halfscale` is the halfscale command."""
+
+from halfscale.cli import main
+
+main()

@@ -1,0 +1,157 @@
+"""The halfscale command: each subcommand parses, calls one function, and prints what it wrote.
+
+Imports that take time stand inside the commands, so that --help comes at once.
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from halfscale.errors import UserError
+
+app = typer.Typer(
+    name="halfscale",
+    help="What half precision does to training, measured. `make study` or `snakemake --cores all` runs it all; "
+    "each command below is one stage of it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Config = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--config", "-c", help="Config file; a later one is laid over an earlier. Default: config/config.yaml."
+    ),
+]
+Folder = Annotated[Path, typer.Argument(help="A study's results folder, such as results/quickstart.")]
+
+DEFAULT_CONFIG = Path("config/config.yaml")
+
+
+@app.command()
+def plan(
+    config: Config = None,
+    study: Annotated[str | None, typer.Option(help="A whole study as JSON text, in place of config files.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Write the plan here as JSON.")] = None,
+) -> None:
+    """Check a config and list its runs: workload x arm x seed."""
+    import json
+
+    from halfscale.study.load import load_study, parse_study
+    from halfscale.study.runs import plan_study
+    from halfscale.study.whole import write_text
+
+    chosen = load_study(config or [DEFAULT_CONFIG]) if study is None else parse_study(json.loads(study), "--study")
+    made = plan_study(chosen)
+    if output:
+        write_text(output, made.to_json())
+        typer.echo(output)
+        return
+    for member in made.members:
+        typer.echo(f"{member.workload}\t{member.arm}\tseed {member.seed}\t{member.run_id}")
+    typer.echo(f"{len(made.members)} members, {len(made.runs)} distinct runs")
+
+
+@app.command()
+def train(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for trace.parquet and summary.json.")],
+    spec: Annotated[str | None, typer.Option(help="A run's spec, as JSON text or as a file that holds it.")] = None,
+    config: Config = None,
+    workload: Annotated[str | None, typer.Option(help="In place of --spec: a workload of the config ...")] = None,
+    arm: Annotated[str | None, typer.Option(help="... one of its arms ...")] = None,
+    seed: Annotated[int, typer.Option(help="... and a seed of the study.")] = 0,
+) -> None:
+    """Train one run and write its trace and summary."""
+    from halfscale.study.choose import choose_run, parse_spec
+
+    chosen = parse_spec(spec) if spec else choose_run(config or [DEFAULT_CONFIG], workload, arm, seed)
+
+    from halfscale.instruments.train import train as train_run
+    from halfscale.progress import step_bar
+
+    with step_bar(chosen.run_id, chosen.steps) as advance:
+        summary = train_run(chosen, output, advance)
+    where = f" at step {summary.first_bad_step}: {summary.bad_where}" if summary.status == "diverged" else ""
+    typer.echo(
+        f"{summary.status}{where}; {summary.updates} updates, {summary.skipped} skipped, {summary.seconds:.1f} s"
+    )
+    for name in ("trace.parquet", "summary.json"):
+        typer.echo(output / name)
+
+
+@app.command()
+def collect(folder: Folder) -> None:
+    """Gather the runs of a study into traces.parquet and tables/runs.csv."""
+    from halfscale.analysis.collect import collect as collect_runs
+
+    collect_runs(folder)
+    typer.echo(folder / "tables" / "runs.csv")
+    typer.echo(folder / "traces.parquet")
+
+
+@app.command()
+def tables(folder: Folder) -> None:
+    """Make the tables of a study, as CSV and as LaTeX."""
+    from halfscale.analysis.tables import write_tables
+
+    write_tables(folder)
+    for path in sorted((folder / "tables").iterdir()):
+        typer.echo(path)
+
+
+@app.command()
+def figure(
+    folder: Folder,
+    names: Annotated[list[str] | None, typer.Argument(help="Figures to draw; all of them when left out.")] = None,
+) -> None:
+    """Draw figures of a study: PDF, PNG and a JSON sidecar each."""
+    from halfscale.analysis.draw import draw_figure, figure_names
+
+    for name in names or figure_names():
+        draw_figure(name, folder)
+        for suffix in ("pdf", "png", "json"):
+            typer.echo(folder / "figures" / f"{name}.{suffix}")
+
+
+@app.command()
+def macros(folder: Folder) -> None:
+    """Write every number that the paper cites, as TeX macros and as JSON."""
+    from halfscale.analysis.macros import write_macros
+
+    write_macros(folder)
+    typer.echo(folder / "paper" / "macros.tex")
+    typer.echo(folder / "paper" / "macros.json")
+
+
+@app.command()
+def paper(
+    folder: Folder,
+    sources: Annotated[Path, typer.Option(help="The paper's sources.")] = Path("paper"),
+) -> None:
+    """Build the paper of a study."""
+    from halfscale.analysis.paper import build_paper
+
+    build_paper(folder, sources)
+    typer.echo(folder / "paper.pdf")
+
+
+@app.command()
+def schema(output: Annotated[Path, typer.Option("--output", "-o")] = Path("config/schema.json")) -> None:
+    """Write the JSON Schema of a config, for editors."""
+    from halfscale.study.schema import write_schema
+
+    write_schema(output)
+    typer.echo(output)
+
+
+def main() -> None:
+    """Run the command. What a user can mend is told in a line, without a traceback."""
+    try:
+        app()
+    except (UserError, OSError) as error:
+        print(f"halfscale: {error}", file=sys.stderr)
+        sys.exit(1)

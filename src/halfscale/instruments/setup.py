@@ -1,0 +1,79 @@
+"""From a spec to what an instrument works on: model, optimizer, schedule."""
+
+import math
+
+import torch
+from torch import nn
+from torch.optim import SGD, AdamW, Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+
+from halfscale.errors import UserError
+from halfscale.study import workload
+from halfscale.study.runs import RunSpec
+from halfscale.workloads.registry import build_model
+
+
+class TrainingError(UserError, ValueError):
+    """A model or data that cannot be trained as the spec says."""
+
+
+MEMORY_FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
+
+
+def make_model(spec: RunSpec, device: str) -> nn.Module:
+    """Return the block's model: initial weights depend on the seed alone, made on the CPU for every device alike."""
+    torch.manual_seed(spec.seed)
+    model = build_model(spec.model, spec.model_args)
+    if spec.perturb == "ulp":
+        move_by_one_ulp(model, spec.seed)
+    return model.to(device).to(memory_format=MEMORY_FORMATS[spec.memory_format])
+
+
+@torch.no_grad()
+def move_by_one_ulp(model: nn.Module, seed: int) -> None:
+    """Move every parameter element to the next float up or down, by the toss of a seeded coin."""
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        up = torch.rand(parameter.shape, generator=generator) < 0.5
+        parameter.copy_(torch.nextafter(parameter, torch.where(up, math.inf, -math.inf)))
+
+
+def make_optimizer(settings: workload.SGD | workload.AdamW, model: nn.Module) -> Optimizer:
+    """Return the optimizer over the parameters that train.
+
+    Not a fused one: inside a fused optimizer the step is skipped on the device, where the host cannot count it.
+
+    Raises:
+        TrainingError: the model has no parameter that trains.
+    """
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not parameters:
+        raise TrainingError("the model has no parameter with requires_grad, so there is nothing to train")
+    match settings:
+        case workload.SGD():
+            return SGD(
+                parameters, lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay, fused=False
+            )
+        case workload.AdamW():
+            return AdamW(
+                parameters,
+                lr=settings.lr,
+                betas=(settings.betas[0], settings.betas[1]),
+                eps=settings.eps,
+                weight_decay=settings.weight_decay,
+                fused=False,
+            )
+
+
+def make_schedule(spec: RunSpec, optimizer: Optimizer) -> LambdaLR:
+    """Return the learning-rate schedule, to be advanced once for each update that was applied."""
+    warmup, steps, cosine = spec.schedule.warmup_steps, spec.steps, spec.schedule.name == "cosine"
+
+    def factor(updates: int) -> float:
+        if updates < warmup:
+            return (updates + 1) / warmup
+        if not cosine:
+            return 1.0
+        return 0.5 * (1 + math.cos(math.pi * min(1.0, (updates - warmup) / max(1, steps - warmup))))
+
+    return LambdaLR(optimizer, factor)

@@ -1,0 +1,177 @@
+"""The train instrument: one run, from its spec to its trace and summary."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.amp import GradScaler
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+
+from halfscale.instruments.describe import describe_effective
+from halfscale.instruments.divergence import Divergence, find_explosion, find_nonfinite, find_nonfinite_parameter
+from halfscale.instruments.evaluate import evaluate
+from halfscale.instruments.forward import forward
+from halfscale.instruments.setup import TrainingError, make_model, make_optimizer, make_schedule
+from halfscale.instruments.summarise import summarise
+from halfscale.instruments.telemetry import GRAD_MAX_EVERY, Step, Telemetry, largest
+from halfscale.machine.devices import be_deterministic
+from halfscale.numerics.loss_scaling import found_inf, make_scaler, scale_tensor
+from halfscale.numerics.precision import (
+    DeviceType,
+    arithmetic,
+    choose_backend,
+    choose_device,
+    choose_precision,
+    set_tf32,
+)
+from halfscale.study.arm import NoLossScaling
+from halfscale.study.records import Effective, Summary, write_summary, write_trace
+from halfscale.study.runs import RunSpec
+from halfscale.workloads.batch import Data
+from halfscale.workloads.registry import build_data
+
+
+@dataclass
+class Run:
+    """A run under way."""
+
+    spec: RunSpec
+    device: DeviceType
+    model: nn.Module
+    data: Data
+    optimizer: Optimizer
+    schedule: LambdaLR
+    scaler: GradScaler
+    telemetry: Telemetry
+    effective: Effective
+    updates: int = 0
+    """Updates applied, counted at the optimizer itself and not derived from the scaler's findings."""
+
+
+def train(spec: RunSpec, folder: Path, progress: Callable[[int], None] = lambda step: None) -> Summary:
+    """Run a spec and write folder/trace.parquet, then folder/summary.json.
+
+    Args:
+        spec: what to run.
+        folder: where its records go; nothing is written there before the run has ended.
+        progress: called after each step with the number of steps done.
+
+    Raises:
+        UnavailableError: a precision or a device is not to be had, or not in effect.
+        UserError: the model or the data cannot be trained as the spec says.
+    """
+    run = prepare(spec)
+    started = time.perf_counter()
+    divergence = take_steps(run, progress)
+    evaluation = evaluate(spec, run.model, run.data, run.effective) if divergence is None else None
+    seconds = time.perf_counter() - started
+    trace = run.telemetry.trace()
+    if divergence is None:
+        divergence = find_explosion(trace)
+    else:
+        trace = trace[: divergence.step + 1]
+    digest = write_trace(trace, spec, folder / "trace.parquet")
+    final_scale = run.telemetry.scales_after[len(trace) - 1]
+    summary = summarise(spec, trace, final_scale, divergence, evaluation, run.effective, seconds, digest)
+    write_summary(summary, folder / "summary.json")
+    return summary
+
+
+def prepare(spec: RunSpec) -> Run:
+    """Build everything that a run needs, and check that its precision is really in effect."""
+    device = choose_device(spec.device)
+    be_deterministic(spec.threads)
+    precision = choose_precision(spec.precision, spec.fallback, device)
+    set_tf32(precision == "tf32")
+    model = make_model(spec, device)
+    data = build_data(spec.data, spec.seed, spec.data_args)
+    optimizer = make_optimizer(spec.optimizer, model)
+    # A run that fell back to fp32 needs no loss scaling either.
+    scaling = spec.loss_scaling if precision == spec.precision else NoLossScaling(kind="none")
+    scaler = make_scaler(scaling, device)
+    effective = describe_effective(
+        device, precision, spec.precision, choose_backend(spec.backend, device), scaler, data.fingerprint
+    )
+    telemetry = Telemetry(model, device)
+    run = Run(spec, device, model, data, optimizer, make_schedule(spec, optimizer), scaler, telemetry, effective)
+    optimizer.register_step_post_hook(lambda *_: setattr(run, "updates", run.updates + 1))
+    return run
+
+
+def take_steps(run: Run, progress: Callable[[int], None]) -> Divergence | None:
+    """Train for the spec's steps, or until something is not finite; return what and where, if so."""
+    run.model.train()
+    for step in range(run.spec.steps):
+        fetched = take_step(run, step)
+        progress(step + 1)
+        if fetched or step + 1 == run.spec.steps:
+            divergence = find_nonfinite(run.telemetry.fetch(), run.model)
+            if divergence is not None:
+                return divergence
+    return find_nonfinite_parameter(run.model, step)
+
+
+def take_step(run: Run, step: int) -> bool:
+    """Take one optimizer step; return whether its telemetry is due to be fetched."""
+    loss, oracle_loss = accumulate_gradients(run, step)
+    scaled = run.scaler.is_enabled()
+    scale = scale_tensor(run.scaler) if scaled else None
+    run.scaler.unscale_(run.optimizer)
+    gradients = [parameter.grad for parameter in parameters(run) if parameter.grad is not None]
+    grad_norm = get_total_norm(gradients)
+    grad_max = largest(gradients) if step % GRAD_MAX_EVERY == 0 else None
+    if run.spec.clip_norm is not None:  # after unscaling, so that the threshold means the same at every scale
+        clip_grads_with_norm_(parameters(run), run.spec.clip_norm, grad_norm)
+    lr = float(run.optimizer.param_groups[0]["lr"])
+    before = run.updates
+    run.scaler.step(run.optimizer)
+    overflow = found_inf(run.scaler, run.optimizer) if scaled else None
+    run.scaler.update()
+    if run.updates > before:  # a skipped step does not advance the schedule
+        run.schedule.step()
+    run.optimizer.zero_grad()
+    scale_after = scale_tensor(run.scaler) if scaled else None
+    return run.telemetry.record(
+        Step(loss, oracle_loss, lr, grad_norm, grad_max, scale, scale_after, overflow, run.updates)
+    )
+
+
+def accumulate_gradients(run: Run, step: int) -> tuple[Tensor, Tensor | None]:
+    """Sum the gradients of the step's micro-batches at one scale; return mean loss and mean oracle loss.
+
+    Raises:
+        TrainingError: no parameter received a gradient, which GradScaler would take for a fault of its own.
+    """
+    spec = run.spec
+    losses: list[Tensor] = []
+    oracle_losses: list[Tensor] = []
+    for micro in range(spec.accumulate):
+        batch = run.data.batch(step * spec.accumulate + micro, spec.batch_size)
+        with arithmetic(run.effective.precision, run.effective.backend):
+            loss, _ = forward(run.model, batch, run.effective, spec.memory_format)
+            run.scaler.scale(loss / spec.accumulate).backward()
+        losses.append(loss.detach())
+        if batch.oracle_loss is not None:
+            oracle_losses.append(batch.oracle_loss)
+        if spec.inject is not None and micro == 0 and step in spec.inject.steps:
+            make_a_gradient_infinite(run)
+    if step == 0 and all(parameter.grad is None for parameter in parameters(run)):
+        raise TrainingError(f"model = {spec.model!r}: no parameter received a gradient; is its output detached?")
+    mean_oracle_loss = torch.stack(oracle_losses).mean().to(run.device) if oracle_losses else None
+    return torch.stack(losses).mean(), mean_oracle_loss
+
+
+def make_a_gradient_infinite(run: Run) -> None:
+    """Inject an overflow: one element of the first gradient becomes infinite."""
+    gradient = next(parameter.grad for parameter in parameters(run) if parameter.grad is not None)
+    gradient[(0,) * gradient.dim()] = torch.inf
+
+
+def parameters(run: Run) -> list[nn.Parameter]:
+    """Return the parameters that the optimizer updates."""
+    return run.optimizer.param_groups[0]["params"]

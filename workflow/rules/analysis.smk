@@ -1,0 +1,116 @@
+# From runs to tables and figures.
+
+
+def run_records(wildcards):
+    """The records of every distinct run of the study."""
+    return [
+        f"{FOLDER}/runs/{run}/{name}"
+        for run in PLAN.runs
+        for name in ("trace.parquet", "summary.json")
+    ]
+
+
+rule plan:
+    output:
+        f"{FOLDER}/plan.json",
+    log:
+        f"{FOLDER}/logs/plan.log",
+    localrule: True
+    params:
+        study=STUDY.model_dump_json(),
+        code=sources_digest(["halfscale.study.runs"]),
+    message:
+        "plan {STUDY.study}: {output}"
+    shell:
+        "{HALFSCALE} plan --study {params.study:q} --output {output:q} > {log:q} 2>&1"
+
+
+rule collect:
+    input:
+        plan=rules.plan.output,
+        records=run_records,
+    output:
+        runs=report(
+            f"{FOLDER}/tables/runs.csv",
+            caption="../report/runs.rst",
+            category="Stability",
+            subcategory="Tables",
+            labels={"what": "Every run"},
+        ),
+        traces=f"{FOLDER}/traces.parquet",
+    log:
+        f"{FOLDER}/logs/collect.log",
+    localrule: True
+    params:
+        folder=FOLDER,
+        code=sources_digest(["halfscale.analysis.collect"]),
+    message:
+        "collect {output.runs}"
+    shell:
+        "{HALFSCALE} collect {params.folder:q} > {log:q} 2>&1"
+
+
+rule tables:
+    input:
+        plan=rules.plan.output,
+        runs=rules.collect.output.runs,
+    output:
+        arms=report(
+            f"{FOLDER}/tables/arms.csv",
+            caption="../report/arms.rst",
+            category="Stability",
+            subcategory="Tables",
+            labels={"what": "Every arm"},
+        ),
+        gaps=report(
+            f"{FOLDER}/tables/gaps.csv",
+            caption="../report/gaps.rst",
+            category="Stability",
+            subcategory="Tables",
+            labels={"what": "Gap to FP32, by block"},
+        ),
+        tex=[f"{FOLDER}/tables/arms.tex", f"{FOLDER}/tables/runs.tex"],
+    log:
+        f"{FOLDER}/logs/tables.log",
+    localrule: True
+    params:
+        folder=FOLDER,
+        code=sources_digest(["halfscale.analysis.tables"]),
+    message:
+        "tables {output.arms}"
+    shell:
+        "{HALFSCALE} tables {params.folder:q} > {log:q} 2>&1"
+
+
+def figure_code(wildcards):
+    return sources_digest(
+        ["halfscale.analysis.draw", f"halfscale.analysis.figures.{wildcards.figure}"]
+    )
+
+
+rule figure:
+    input:
+        plan=rules.plan.output,
+        runs=rules.collect.output.runs,
+        traces=rules.collect.output.traces,
+        tables=[rules.tables.output.arms, rules.tables.output.gaps],
+    output:
+        pdf=f"{FOLDER}/figures/{{figure}}.pdf",
+        png=report(
+            f"{FOLDER}/figures/{{figure}}.png",
+            caption="../report/figure.rst",
+            category="Stability",
+            subcategory="Figures",
+            labels={"what": "{figure}"},
+        ),
+        sidecar=f"{FOLDER}/figures/{{figure}}.json",
+    log:
+        f"{FOLDER}/logs/figure/{{figure}}.log",
+    localrule: True
+    params:
+        folder=FOLDER,
+        code=figure_code,
+    message:
+        "figure {output.pdf}"
+    shell:
+        "{HALFSCALE} figure {params.folder:q} {wildcards.figure:q} > {log:q} 2>&1"

@@ -1,0 +1,58 @@
+# What every stage shares: the study, its plan, and where things lie.
+import os
+import shlex
+import shutil
+import sys
+
+from snakemake.exceptions import WorkflowError
+
+from halfscale.analysis.draw import figure_names
+from halfscale.study.load import ConfigError, load_study
+from halfscale.study.runs import plan_study
+from halfscale.study.sources import run_digest, sources_digest
+
+# The command by its interpreter, so that it is this environment's own whatever PATH says.
+HALFSCALE = f"{shlex.quote(sys.executable)} -m halfscale"
+
+
+def load_plan():
+    """Read the config files of the command line, or the embedded default, and expand them into runs.
+
+    They are read by halfscale and not by Snakemake, whose YAML 1.1 takes 1e-4 for text and `no` for false.
+    """
+    files = workflow.configfiles or [
+        os.path.join(workflow.basedir, "config", "config.yaml")
+    ]
+    try:
+        return plan_study(
+            load_study(
+                [os.path.relpath(file) for file in files],
+                workflow.config_settings.config,
+            )
+        )
+    except ConfigError as error:
+        raise WorkflowError(str(error)) from None
+
+
+PLAN = load_plan()
+STUDY = PLAN.study
+FOLDER = f"results/{STUDY.study}"
+FIGURES = figure_names()
+
+
+wildcard_constraints:
+    run="[^/]+",
+    figure="|".join(FIGURES),
+
+
+def study_targets():
+    """The files that a study ends with; without a LaTeX engine, all but the paper."""
+    targets = [f"{FOLDER}/tables/arms.csv", f"{FOLDER}/paper/macros.json"]
+    targets += [f"{FOLDER}/figures/{figure}.pdf" for figure in FIGURES]
+    if shutil.which("latexmk") or shutil.which("tectonic"):
+        targets.append(f"{FOLDER}/paper.pdf")
+    else:
+        logger.warning(
+            "No LaTeX engine: the study will end without paper.pdf. Install latexmk or tectonic."
+        )
+    return targets

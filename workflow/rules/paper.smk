@@ -1,0 +1,60 @@
+# From tables and figures to the paper.
+
+
+rule macros:
+    input:
+        plan=rules.plan.output,
+        records=run_records,
+        arms=rules.tables.output.arms,
+    output:
+        tex=f"{FOLDER}/paper/macros.tex",
+        json=f"{FOLDER}/paper/macros.json",
+    log:
+        f"{FOLDER}/logs/macros.log",
+    localrule: True
+    params:
+        folder=FOLDER,
+        code=sources_digest(["halfscale.analysis.macros"]),
+    message:
+        "macros {output.tex}"
+    shell:
+        "{HALFSCALE} macros {params.folder:q} > {log:q} 2>&1"
+
+
+def paper_sources(wildcards):
+    """Every source of the paper."""
+    root = os.path.relpath(os.path.join(workflow.basedir, "paper"))
+    return sorted(
+        os.path.join(folder, name)
+        for folder, _, names in os.walk(root)
+        for name in names
+    )
+
+
+rule paper:
+    input:
+        sources=paper_sources,
+        macros=rules.macros.output,
+        tables=rules.tables.output,
+        figures=expand(
+            f"{FOLDER}/figures/{{figure}}.{{suffix}}",
+            figure=FIGURES,
+            suffix=["pdf", "json"],
+        ),
+    output:
+        report(
+            f"{FOLDER}/paper.pdf",
+            caption="../report/paper.rst",
+            category="Paper",
+            labels={"what": "The paper"},
+        ),
+    log:
+        f"{FOLDER}/logs/paper.log",
+    localrule: True
+    params:
+        folder=FOLDER,
+        code=sources_digest(["halfscale.analysis.paper"]),
+    message:
+        "paper {output}"
+    shell:
+        "{HALFSCALE} paper {params.folder:q} > {log:q} 2>&1"

@@ -1,0 +1,33 @@
+# Stability: one training run a job.
+
+
+def spec_of(wildcards):
+    return PLAN.runs[wildcards.run].canonical()
+
+
+def code_of(wildcards):
+    return run_digest(PLAN.runs[wildcards.run])
+
+
+rule train:
+    output:
+        trace=f"{FOLDER}/runs/{{run}}/trace.parquet",
+        summary=f"{FOLDER}/runs/{{run}}/summary.json",
+    log:
+        f"{FOLDER}/logs/train/{{run}}.log",
+    benchmark:
+        f"{FOLDER}/benchmarks/train/{{run}}.tsv"
+    threads: STUDY.threads
+    resources:
+        mem_mb=3000,
+        runtime=60,
+        gpu=0 if STUDY.device == "cpu" else 1,
+    params:
+        # The spec and the code it depends on: a change of either runs this again, and nothing else does.
+        spec=spec_of,
+        code=code_of,
+        folder=subpath(output.trace, parent=True),
+    message:
+        "train {wildcards.run}"
+    shell:
+        "{HALFSCALE} train --spec {params.spec:q} --output {params.folder:q} > {log:q} 2>&1"
