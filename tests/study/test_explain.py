@@ -232,7 +232,11 @@ CASES = [
         {"precision": ["no"]},
         f"{OVER}: precision = 'no': allowed: 'fp32', 'tf32', 'fp16' or 'bf16'",
     ),
-    ("sweeps 0 over", {"scale": [1]}, f"{OVER}: loss_scaling.scale = 1: unknown key (did you mean init_scale?); allowed: {DYNAMIC_KEYS}"),
+    (
+        "sweeps 0 over",
+        {"scale": [1]},
+        f"{OVER}: loss_scaling.scale = 1: unknown key (did you mean init_scale?); allowed: {DYNAMIC_KEYS}",
+    ),
     (
         "sweeps 0 over",
         {"init_scale": [4, 4.0]},

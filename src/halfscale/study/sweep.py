@@ -1,5 +1,6 @@
 """A sweep: a factorial of arms written as one config entry."""
 
+import math
 from itertools import product
 from typing import Annotated, Any
 
@@ -78,15 +79,15 @@ def vary_loss_scaling(base: Arm, changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def short(value: Any) -> str:
-    """Return a value as it stands in a name: powers of two above 512 as 2e10, the rest as written."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and value > 512:
-        mantissa, exponent = float(value).hex().split("p")
-        if mantissa.rstrip("0") == "0x1.":
-            return f"2e{int(exponent)}"
+    """Return a value as it stands in a name: powers of two beyond 512 either way as 2e24 or 2e-24, the rest as written."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        mantissa, exponent = math.frexp(value)
+        if mantissa == 0.5 and abs(exponent - 1) > 9:
+            return f"2e{exponent - 1}"
     if not isinstance(value, float):
         return str(value)
-    digits, _, exponent = repr(value).removesuffix(".0").replace("+", "").partition("e")
-    if not exponent:
+    digits, _, exponent_text = repr(value).removesuffix(".0").replace("+", "").partition("e")
+    if not exponent_text:
         return digits
     # 2 x 10^24 is 2.0e24, for 2e24 stands for 2^24
-    return f"{digits if '.' in digits else digits + '.0'}e{exponent}"
+    return f"{digits if '.' in digits else digits + '.0'}e{exponent_text}"

@@ -1,0 +1,217 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from halfscale.study.config import Study
+from halfscale.study.runs import Plan, plan_study
+from halfscale.study.spec import RunSpec
+
+PRINT_PLAN = """
+import json, sys
+from halfscale.study.load import parse_study
+from halfscale.study.runs import plan_study
+print(plan_study(parse_study(json.loads(sys.argv[1]), "tiny")).to_json())
+"""
+
+
+def reordered(settings):
+    """The same config with the keys of every mapping the other way round."""
+    if isinstance(settings, dict):
+        return {key: reordered(value) for key, value in reversed(settings.items())}
+    return [reordered(item) for item in settings] if isinstance(settings, list) else settings
+
+
+def test_golden_run_ids(settings, run_ids):
+    """A change that moves these makes every older result another experiment's: raise RunSpec.spec and say so."""
+    assert run_ids(settings) == {
+        "fp32": ["resnet50_fp32_seed0_52ef57fe14", "resnet50_fp32_seed1_13c1ee028d"],
+        "bf16": ["resnet50_bf16_seed0_f1b4546f94", "resnet50_bf16_seed1_0c6a3980be"],
+        "fp16": ["resnet50_fp16-dynamic_seed0_436f679c8c", "resnet50_fp16-dynamic_seed1_83a8b047a5"],
+        "static": ["resnet50_fp16-static_seed0_b3c114470d", "resnet50_fp16-static_seed1_162494e63e"],
+        "scaler_init_scale-1": ["resnet50_fp16-dynamic_seed0_7cf85a6e9f", "resnet50_fp16-dynamic_seed1_ec89c224b1"],
+        "scaler_init_scale-2e10": ["resnet50_fp16-dynamic_seed0_f8d77c4f58", "resnet50_fp16-dynamic_seed1_470217b485"],
+    }
+
+
+def test_members_keep_config_order(settings):
+    plan = plan_study(Study.model_validate(settings))
+    assert [(member.workload, member.arm, member.seed) for member in plan.members] == [
+        ("images", arm, seed)
+        for arm in ["fp32", "bf16", "fp16", "static", "scaler_init_scale-1", "scaler_init_scale-2e10"]
+        for seed in [0, 1]
+    ]
+    assert [arm.name for arm in plan.arms] == list(dict.fromkeys(member.arm for member in plan.members))
+
+
+def test_an_arm_for_one_workload_stays_out_of_the_others(settings):
+    settings["workloads"].append({**settings["workloads"][0], "name": "longer", "steps": 20})
+    settings["arms"][1]["workloads"] = ["longer"]
+    plan = plan_study(Study.model_validate(settings))
+    assert {member.workload for member in plan.members if member.arm == "bf16"} == {"longer"}
+    assert {member.workload for member in plan.members if member.arm == "fp16"} == {"images", "longer"}
+
+
+def test_reordering_keys_changes_nothing(settings):
+    there, back = (plan_study(Study.model_validate(each)).to_json() for each in (settings, reordered(settings)))
+    assert there == back
+
+
+def test_reordering_the_keys_of_a_sweep_changes_nothing(settings):
+    over = {"growth_interval": [5, 20], "init_scale": [1, 1024], "precision": ["fp16", "bf16"]}
+    settings["sweeps"][0]["over"] = over
+    there = plan_study(Study.model_validate(settings)).to_json()
+    settings["sweeps"][0]["over"] = reordered(over)
+    assert plan_study(Study.model_validate(settings)).to_json() == there
+
+
+def test_hash_seed_changes_nothing(settings):
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", PRINT_PLAN, json.dumps(settings)],
+            env={"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ["0", "1", "2"]
+    }
+    assert len(printed) == 1
+    assert printed.pop() == plan_study(Study.model_validate(settings)).to_json() + "\n"
+
+
+def test_a_growth_interval_changes_its_own_arm_alone(change, settings, run_ids):
+    settings["sweeps"] = []
+    before = run_ids(settings)
+    after = run_ids(change("arms 2 loss_scaling growth_interval", 6))
+    assert before.keys() == after.keys()
+    assert {arm for arm in before if before[arm] != after[arm]} == {"fp16"}
+    assert not set(before["fp16"]) & set(after["fp16"])
+
+
+def test_a_growth_interval_changes_the_sweeps_of_its_arm_too(change, settings, run_ids):
+    before = run_ids(settings)
+    after = run_ids(change("arms 2 loss_scaling growth_interval", 6))
+    assert {arm for arm in before if before[arm] != after[arm]} == {
+        "fp16",
+        "scaler_init_scale-1",
+        "scaler_init_scale-2e10",
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "default"),
+    [
+        ("device", "cpu"),
+        ("backend", "auto"),
+        ("threads", 1),
+        ("reference", "fp32"),
+        ("workloads 0 model_args", {"num_classes": 10}),
+        ("workloads 0 model_args", {"zero_init_residual": True, "num_classes": 10}),
+        ("workloads 0 data_args", {"image_size": 32}),
+        ("workloads 0 accumulate", 1),
+        ("workloads 0 clip_norm", None),
+        ("workloads 0 memory_format", "contiguous"),
+        ("workloads 0 schedule name", "constant"),
+        ("workloads 0 optimizer momentum", 0),
+        ("workloads 0 optimizer weight_decay", 0.0),
+        ("arms 0 fallback", "none"),
+        ("arms 1 perturb", "none"),
+        ("arms 1 inject", None),
+        ("arms 1 workloads", ["images"]),
+        ("arms 0 loss_scaling", {"kind": "none"}),
+        ("arms 1 loss_scaling", {"kind": "none"}),
+        ("arms 2 loss_scaling init_scale", 65536),
+        ("arms 2 loss_scaling growth_factor", 2),
+        ("arms 2 loss_scaling backoff_factor", 0.5),
+        ("arms 2 loss_scaling always", False),
+    ],
+)
+def test_a_default_said_aloud_changes_nothing(path, default, change, settings, run_ids):
+    before = run_ids(settings)
+    assert run_ids(change(path, default)) == before
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("arms 1 loss_scaling", {"kind": "dynamic", "init_scale": 1024}),  # bf16 is not scaled unless always
+        ("arms 0 loss_scaling", {"kind": "static", "scale": 2}),
+        ("arms 2 loss_scaling always", True),  # fp16 always is
+        ("arms 0 fallback", "fp32"),  # where fp32 itself is asked for
+        ("arms 1 name", "brain"),
+        ("workloads 0 name", "digits"),
+    ],
+)
+def test_what_has_no_effect_on_a_run_leaves_it_the_same_run(path, value, change, settings):
+    before = plan_study(Study.model_validate(settings)).runs
+    assert plan_study(Study.model_validate(change(path, value))).runs == before
+
+
+def test_injected_steps_are_a_set(change, run_ids):
+    once, twice = (
+        run_ids(change("arms 1 inject", {"kind": "inf_gradient", "steps": steps})) for steps in ([1, 5], [5, 1, 5])
+    )
+    assert once == twice
+
+
+def test_arms_that_differ_in_nothing_are_one_run(settings):
+    settings["arms"].append({"name": "bf16-with-idle-scaler", "precision": "bf16", "loss_scaling": {"kind": "dynamic"}})
+    plan = plan_study(Study.model_validate(settings))
+    assert len(plan.members) == 14
+    assert len(plan.runs) == 12
+
+
+def test_stock_fp16_is_a_scaler_with_pytorch_defaults(change):
+    settings = change("arms 2", {"name": "fp16", "precision": "fp16"})
+    settings["sweeps"] = []
+    plan = plan_study(Study.model_validate(settings))
+    assert plan.runs[plan.members[4].run_id].loss_scaling.model_dump() == {
+        "kind": "dynamic",
+        "init_scale": 65536.0,
+        "growth_factor": 2.0,
+        "backoff_factor": 0.5,
+        "growth_interval": 2000,
+        "always": False,
+    }
+
+
+def test_always_scales_bf16_and_makes_another_run(settings, run_ids):
+    scaling = {"kind": "dynamic", "init_scale": 1024.0}
+    settings["arms"].append({"name": "bf16-scaled", "precision": "bf16", "loss_scaling": {**scaling, "always": True}})
+    plan = plan_study(Study.model_validate(settings))
+    spec = plan.runs[next(member.run_id for member in plan.members if member.arm == "bf16-scaled")]
+    assert (spec.loss_scaling.kind, spec.loss_scaling.init_scale) == ("dynamic", 1024.0)
+    ids = run_ids(settings)
+    assert not set(ids["bf16"]) & set(ids["bf16-scaled"])
+
+
+def test_canonical_form_is_strict_json_and_comes_back(settings):
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    for spec in plan_study(Study.model_validate(settings)).runs.values():
+        text = spec.canonical()
+        loaded = json.loads(text, parse_constant=refuse)
+        assert list(loaded) == sorted(loaded)
+        assert RunSpec.model_validate_json(text) == spec
+        assert RunSpec.model_validate_json(text).canonical() == text
+
+
+def test_plan_comes_back_from_json(settings):
+    plan = plan_study(Study.model_validate(settings))
+    assert Plan.model_validate_json(plan.to_json()) == plan
+
+
+def test_a_spec_with_an_unknown_key_is_refused(spec):
+    with pytest.raises(ValueError, match="growht_factor"):
+        RunSpec.model_validate_json(spec.canonical().replace('"growth_factor"', '"growht_factor"'))
+
+
+def test_run_id_is_a_plain_folder_name(user_package, change):
+    user_package("my_pkg/models.py", "def build(*, width: int = 8): ...")
+    settings = change("workloads 0 model", "my_pkg.models:build")
+    for run_id, spec in plan_study(Study.model_validate(settings)).runs.items():
+        assert run_id.startswith(f"my-pkg-models-build_{spec.precision}")
+        assert run_id.endswith(f"_seed{spec.seed}_{spec.hash[:10]}")

@@ -1,0 +1,79 @@
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from halfscale.study.whole import whole_file, write_text
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from halfscale.study.whole import whole_file
+with whole_file(Path(sys.argv[1])) as temporary:
+    temporary.write_text("half of it")
+    print("writing", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_text_is_written_whole_in_a_folder_made_for_it(tmp_path):
+    path = tmp_path / "a" / "b.txt"
+    write_text(path, "café\n")
+    assert path.read_bytes() == b"caf\xc3\xa9\n"
+    assert os.listdir(path.parent) == ["b.txt"]
+
+
+def test_the_temporary_file_is_beside_the_final_one_with_its_suffix(tmp_path):
+    path = tmp_path / "figure.pdf"
+    with whole_file(path) as temporary:
+        temporary.write_text("drawn")
+        assert (temporary.parent, temporary.suffix) == (tmp_path, ".pdf")
+        assert not path.exists()
+    assert path.read_text() == "drawn"
+
+
+def test_an_exception_leaves_nothing(tmp_path):
+    with pytest.raises(KeyboardInterrupt), whole_file(tmp_path / "a.txt") as temporary:
+        temporary.write_text("half of it")
+        raise KeyboardInterrupt
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_exception_leaves_what_was_there(tmp_path):
+    path = tmp_path / "a.txt"
+    write_text(path, "old")
+    with pytest.raises(ZeroDivisionError), whole_file(path) as temporary:
+        temporary.write_text("half of it")
+        raise ZeroDivisionError
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_nothing_written_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError), whole_file(tmp_path / "a.txt"):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
+def test_two_writers_never_see_each_others_file(tmp_path):
+    path = tmp_path / "a.txt"
+    with whole_file(path) as first:
+        first.write_text("first")
+        with whole_file(path) as second:
+            second.write_text("second")
+        assert path.read_text() == "second"
+    assert path.read_text() == "first"
+
+
+def test_sigkill_leaves_nothing_under_the_final_name(tmp_path):
+    path = tmp_path / "a.txt"
+    with subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "writing\n"
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+    assert not path.exists()
+    assert len(os.listdir(tmp_path)) == 1  # what was being written, under a name that nobody reads
+    write_text(path, "whole")
+    assert path.read_text() == "whole"
