@@ -46,6 +46,8 @@ def draw_figure(name: str, folder: Path) -> None:
         mpl.rcdefaults()  # a matplotlibrc on this machine must not change the figure
         mpl.rcParams.update(style.RC)  # type: ignore[arg-type]
         figure = module.draw(folder)
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # laid out once, the same for both files
         with whole_file(target / f"{name}.pdf") as path:
             figure.savefig(path, metadata={"CreationDate": None})
         with whole_file(target / f"{name}.png") as path:

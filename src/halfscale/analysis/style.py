@@ -64,11 +64,11 @@ RC: dict[str, Any] = {
 
 FAMILIES: dict[str, tuple[str, str]] = {
     "fp32": ("#8a8a8a", "#262626"),
-    "tf32": ("#6b4700", "#b3842e"),
-    "bf16": ("#00583f", "#1f9e77"),
-    "fp16 dynamic": ("#082a63", "#3f93e0"),
-    "fp16 static": ("#4a1480", "#a678d8"),
-    "fp16 none": ("#b01563", "#dd6aa8"),
+    "tf32": ("#33310a", "#9c8948"),
+    "bf16": ("#0d4a42", "#128c6e"),
+    "fp16 dynamic": ("#0a3a94", "#4a86f7"),
+    "fp16 static": ("#a33200", "#dc6d02"),
+    "fp16 none": ("#8a2f86", "#c34abb"),
 }
 """Hue says precision, and for FP16 how the loss is scaled; the arms of a family run from the first shade to the last."""
 

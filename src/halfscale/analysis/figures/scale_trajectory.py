@@ -106,7 +106,7 @@ def draw_arm(ax: Axes, rows: pd.DataFrame, colour: str, diverged: set[tuple[str,
 
 def head(ax: Axes, name: str, below: str, colour: str) -> None:
     """Write a panel's name, and in small type below it what tells it from the others."""
-    ax.set_title(f"{name}\n", loc="left", color=colour, weight="bold")
+    ax.set_title(name, loc="left", pad=16, color=colour, weight="bold")
     ax.annotate(below, (0, 1), (0, 4), xycoords="axes fraction", textcoords="offset points", color=MUTED, size=NORMAL)
 
 

@@ -1,0 +1,144 @@
+import ast
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zlib
+from importlib.metadata import version
+
+import pytest
+
+from halfscale.analysis.collect import collect
+from halfscale.analysis.draw import FIGURES, draw_figure, figure_names
+from halfscale.analysis.tables import write_tables
+
+NAMES = ["final_gap", "loss_by_arm", "scale_trajectory", "skips_by_cause"]
+
+
+@pytest.fixture(scope="module")
+def study(finished_study, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("results") / "drawn"
+    shutil.copytree(finished_study, folder)
+    collect(folder)
+    write_tables(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def drawn_twice(study, tmp_path_factory):
+    """Every figure, drawn by two processes at once that share a new font cache, and hash strings differently."""
+    script = "import sys; from pathlib import Path; from halfscale.analysis.draw import draw_figure, figure_names\n"
+    script += "for name in figure_names(): draw_figure(name, Path(sys.argv[1]))"
+    cache = tmp_path_factory.mktemp("matplotlib")
+    copies, processes = [], []
+    for seed in ("1", "2"):
+        copy = tmp_path_factory.mktemp("results") / "study"
+        shutil.copytree(study, copy, ignore=shutil.ignore_patterns("runs"))
+        environment = os.environ | {"PYTHONHASHSEED": seed, "MPLCONFIGDIR": str(cache), "PYTHONWARNINGS": "error"}
+        processes.append(subprocess.Popen([sys.executable, "-c", script, str(copy)], env=environment))
+        copies.append(copy / "figures")
+    assert [process.wait(timeout=120) for process in processes] == [0, 0]
+    return copies
+
+
+def test_the_figures_are_the_files_of_their_folder():
+    assert figure_names() == NAMES
+    assert all((FIGURES / f"{name}.py").is_file() for name in NAMES)
+
+
+def test_the_names_are_had_without_matplotlib():
+    """The Snakefile asks for them each time it is parsed."""
+    code = "import sys; from halfscale.analysis.draw import figure_names; figure_names(); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert {"matplotlib", "seaborn", "torch"}.isdisjoint(loaded)
+
+
+def test_an_unknown_figure_is_refused_by_name(study):
+    with pytest.raises(ValueError, match=r"figure 'scale' is unknown; allowed: final_gap, loss_by_arm"):
+        draw_figure("scale", study)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_parallel_rebuilds_are_the_same_bytes(drawn_twice, name):
+    first, second = drawn_twice
+    assert sorted(path.name for path in first.iterdir()) == sorted(
+        f"{one}.{suffix}" for one in NAMES for suffix in ("pdf", "png", "json")
+    )
+    for suffix in ("pdf", "png"):
+        assert (first / f"{name}.{suffix}").read_bytes() == (second / f"{name}.{suffix}").read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_pdf_has_type_42_fonts_and_no_date(drawn_twice, name):
+    pdf = (drawn_twice[0] / f"{name}.pdf").read_bytes()
+    assert b"/Type3" not in pdf
+    # Type 42 is how TrueType is embedded: FontFile2 holds the font program.
+    assert pdf.count(b"/Subtype /Type0") + pdf.count(b"/Subtype /CIDFontType2") > 0 or b"/Subtype /TrueType" in pdf
+    assert b"/FontFile2" in pdf
+    assert b"CreationDate" not in pdf
+    fonts = {font.split(b"+")[-1] for font in re.findall(rb"/BaseFont /([^\s/]+)", pdf)}
+    assert fonts <= {b"DejaVuSans", b"DejaVuSans-Bold", b"DejaVuSans-Oblique"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_png_is_as_wide_as_the_text_at_200_dots_an_inch(drawn_twice, name):
+    png = (drawn_twice[0] / f"{name}.png").read_bytes()
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    assert int.from_bytes(png[16:20], "big") == 1300
+    chunk = png.index(b"pHYs")
+    assert int.from_bytes(png[chunk + 4 : chunk + 8], "big") == round(200 / 0.0254)  # dots a metre
+    assert zlib.crc32(png[-8:-4]) == int.from_bytes(png[-4:], "big")  # the file is whole to its end
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_sidecar_says_what_the_figure_shows_and_where_it_comes_from(drawn_twice, study, name):
+    folder = drawn_twice[0]
+    sidecar = json.loads((folder / f"{name}.json").read_text())
+    source = (FIGURES / f"{name}.py").read_text()
+    constants = {
+        node.targets[0].id: ast.literal_eval(node.value)
+        for node in ast.parse(source).body
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") in {"TITLE", "CAPTION", "INPUTS"}
+    }
+    assert sidecar["title"] == constants["TITLE"]
+    assert sidecar["caption"] == constants["CAPTION"]
+    assert sidecar["inputs"] == [
+        {"file": file, "sha256": hashlib.sha256((study / file).read_bytes()).hexdigest()}
+        for file in constants["INPUTS"]
+    ]
+    assert sidecar["script"] == f"src/halfscale/analysis/figures/{name}.py"
+    assert sidecar["command"] == f"halfscale figure {folder.parent.as_posix()} {name}"
+    assert re.fullmatch(r"[0-9a-f]{40}|unknown", sidecar["commit"])
+    assert isinstance(sidecar["clean"], bool)
+    assert sidecar["devices"] == ["cpu"]
+    assert sidecar["versions"] == {
+        package: version(package) for package in ("halfscale", "matplotlib", "pandas", "seaborn")
+    }
+    assert set(constants["CAPTION"]).isdisjoint("\\$_^&#{}~"), "a caption goes through LaTeX, HTML and JSON as it is"
+
+
+def test_a_figure_that_cannot_be_drawn_leaves_nothing(study, tmp_path):
+    shutil.copytree(study, tmp_path / "study", ignore=shutil.ignore_patterns("runs"))
+    (tmp_path / "study/tables/gaps.csv").unlink()
+    with pytest.raises(FileNotFoundError, match=r"gaps\.csv"):
+        draw_figure("final_gap", tmp_path / "study")
+    assert not (tmp_path / "study/figures").exists()
+
+
+def test_a_matplotlibrc_of_the_machine_changes_nothing(study, tmp_path):
+    import matplotlib as mpl
+
+    shutil.copytree(study, tmp_path / "study", ignore=shutil.ignore_patterns("runs"))
+    draw_figure("skips_by_cause", tmp_path / "study")
+    before = (tmp_path / "study/figures/skips_by_cause.pdf").read_bytes()
+    with mpl.rc_context({"axes.titlesize": 30, "pdf.fonttype": 3, "lines.linewidth": 9}):
+        draw_figure("skips_by_cause", tmp_path / "study")
+        assert mpl.rcParams["pdf.fonttype"] == 3  # and the caller's settings come back
+    assert (tmp_path / "study/figures/skips_by_cause.pdf").read_bytes() == before

@@ -1,0 +1,371 @@
+import shutil
+from importlib import import_module
+from itertools import combinations
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from made_up import make_study_folder
+from matplotlib.collections import FillBetweenPolyCollection, PathCollection
+from matplotlib.colors import to_hex
+from matplotlib.text import Text
+
+from halfscale.analysis import style
+from halfscale.analysis.collect import collect, read_runs
+from halfscale.analysis.draw import figure_names
+from halfscale.analysis.statistics import mean_with_interval
+from halfscale.analysis.tables import write_tables
+
+
+def analysed(folder):
+    collect(folder)
+    write_tables(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def study(finished_study, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("results") / "study"
+    shutil.copytree(finished_study, folder)
+    return analysed(folder)
+
+
+@pytest.fixture
+def change(study, tmp_path):
+    """A function that gives a copy of the study whose traces have been changed."""
+
+    def changed(edit):
+        folder = tmp_path / "study"
+        shutil.copytree(study, folder, ignore=shutil.ignore_patterns("runs"))
+        traces = pd.read_parquet(folder / "traces.parquet")
+        edit(traces)
+        traces.to_parquet(folder / "traces.parquet")
+        return folder
+
+    return changed
+
+
+def draw(name, folder):
+    """Return the figure, laid out, so that all that can warn has had its chance."""
+    with mpl.rc_context(style.RC):
+        figure = import_module(f"halfscale.analysis.figures.{name}").draw(folder)
+        figure.draw_without_rendering()
+    return figure
+
+
+def texts(artist):
+    return [text.get_text() for text in artist.findobj(Text) if text.get_visible() and text.get_text().strip()]
+
+
+def traces_of(folder, workload, arm):
+    traces = pd.read_parquet(folder / "traces.parquet")
+    return traces[(traces["workload"] == workload) & (traces["arm"] == arm)]
+
+
+@pytest.fixture(scope="module")
+def trajectory(study):
+    return draw("scale_trajectory", study)
+
+
+@pytest.fixture(scope="module")
+def losses(study):
+    return draw("loss_by_arm", study)
+
+
+@pytest.fixture(scope="module")
+def skips(study):
+    return draw("skips_by_cause", study)
+
+
+@pytest.fixture(scope="module")
+def gaps(study):
+    return draw("final_gap", study)
+
+
+def test_trajectory_has_a_panel_for_each_dynamic_arm_and_one_for_the_static(trajectory):
+    titles = [[ax.get_title(loc="left") for ax in block.axes] for block in trajectory.subfigs]
+    dynamic = ["fp16", "fp16-init-2e24"]
+    assert titles == [[*dynamic, "static scales"], [*dynamic, "bf16-scaled", "static scales"]]
+    assert [text for text in texts(trajectory) if text in ("resnet50", "transformer")] == ["resnet50", "transformer"]
+
+
+def test_trajectory_is_the_scale_of_the_trace(trajectory, study):
+    trace = traces_of(study, "resnet50", "fp16-init-2e24")
+    lines = trajectory.axes[1].get_lines()
+    assert len(lines) == 3
+    for line, (_, run) in zip(lines, trace.groupby("seed"), strict=True):
+        assert line.get_drawstyle() == "steps-post"
+        np.testing.assert_array_equal(line.get_xdata(), run["step"])
+        np.testing.assert_array_equal(np.exp2(line.get_ydata()), run["scale"])
+    assert lines[0].get_ydata()[0] == 24
+
+
+def test_trajectory_marks_every_skipped_step_by_cause(trajectory, study):
+    runs = read_runs(study)
+    for ax, arm in zip(trajectory.axes, ["fp16", "fp16-init-2e24"], strict=False):
+        mine = runs[(runs["workload"] == "resnet50") & (runs["arm"] == arm)]
+        marks = [artist for artist in ax.collections if isinstance(artist, PathCollection)]
+        assert [len(mark.get_offsets()) for mark in marks] == [mine[f"skipped_{cause}"].sum() for cause in style.CAUSES]
+        assert [to_hex(mark.get_facecolor()[0]) for mark in marks if len(mark.get_offsets())] == [
+            colour for cause, (_, colour, _) in style.CAUSES.items() if mine[f"skipped_{cause}"].sum()
+        ]
+    assert runs["skipped_calibration"].sum() > 10, "the made-up study must have skips to mark"
+
+
+def test_trajectory_ends_diverged_runs_with_a_cross(trajectory):
+    static = trajectory.subfigs[0].axes[2]
+    crosses = [line for line in static.get_lines() if line.get_marker() == "x"]
+    assert [(line.get_xdata()[0], line.get_ydata()[0]) for line in crosses] == [(20, 10)] * 3
+    assert not [line for line in trajectory.axes[0].get_lines() if line.get_marker() == "x"]
+
+
+def test_trajectory_axis_is_in_powers_of_two(trajectory):
+    ax = trajectory.axes[0]
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert all(label.startswith("$2^{") for label in labels)
+    assert np.all(ax.get_yticks() == np.round(ax.get_yticks()))
+    assert "fp16-static-2e10 ($2^{10}$)" in texts(trajectory.subfigs[0].axes[2])
+    assert "$2^{16}$, ×2 per 5, ×0.5 on overflow" in texts(ax)
+
+
+def test_trajectory_spans_all_that_fp32_can_hold(change):
+    def edit(traces):
+        rows = (traces["workload"] == "resnet50") & (traces["arm"] == "fp16")
+        steps = traces.loc[rows, "step"]
+        traces.loc[rows, "scale"] = np.exp2(np.linspace(-120, 127, steps.max() + 1))[steps].astype("float32")
+
+    ax = draw("scale_trajectory", change(edit)).axes[0]
+    low, high = ax.get_ylim()
+    assert -160 < low < -120
+    assert 127 < high < 170
+    assert 3 <= len([tick for tick in ax.get_yticks() if low <= tick <= high]) <= 7
+
+
+def test_a_scale_that_is_all_zero_is_no_data(change):
+    def edit(traces):
+        traces.loc[(traces["workload"] == "resnet50") & (traces["arm"] == "fp16"), "scale"] = 0
+
+    figure = draw("scale_trajectory", change(edit))
+    assert "no data" in texts(figure.axes[0])
+    assert "no data" not in texts(figure.axes[1])
+
+
+def test_losses_have_a_panel_for_each_arm_but_the_reference(losses, study):
+    resnet50 = [ax.get_title(loc="left") for ax in losses.axes[:8]]
+    assert resnet50 == [
+        "fp32-ulp", "bf16", "fp16", "fp16-unscaled", "fp16-init-2e24", "fp16-static-2e10", "fp16_injected", "bf16-fallback"
+    ]  # fmt: skip
+    assert [ax.get_title(loc="left") for ax in losses.axes[8:]] == [*resnet50, "bf16-scaled"]
+
+
+def test_loss_is_the_mean_of_completed_runs_and_their_range(losses, study):
+    trace = traces_of(study, "resnet50", "fp16-unscaled")
+    table = trace[trace["seed"] != 1].set_index(["step", "seed"])["loss"].unstack("seed")  # noqa: PD010
+    smooth = table.rolling(3, center=True, min_periods=1).mean()
+    ax = losses.axes[3]
+    np.testing.assert_allclose(ax.get_lines()[1].get_ydata(), smooth.mean(axis=1), rtol=1e-6)
+    band = [artist for artist in ax.collections if isinstance(artist, FillBetweenPolyCollection)][1]
+    vertices = band.get_paths()[0].vertices
+    middle = vertices[vertices[:, 0] == 20][:, 1]
+    assert (middle.min(), middle.max()) == pytest.approx((smooth.loc[20].min(), smooth.loc[20].max()))
+
+
+def test_losses_of_diverged_runs_are_counted_and_drawn_apart(losses):
+    some, all_ = losses.axes[3], losses.axes[5]
+    assert "diverged: 1 of 3" in texts(some)
+    assert "diverged: 3 of 3" in texts(all_)
+    assert not [text for text in texts(losses.axes[2]) if "diverged" in text]
+    dashed = [line for line in some.get_lines() if line.get_linestyle() == "--"]
+    assert [line.get_xdata()[-1] for line in dashed] == [19]  # its loss is infinite at step 20
+    assert len(all_.get_lines()) == 1 + 2 * 3  # the reference, and three runs with their crosses
+
+
+def test_the_floor_is_the_oracle_s_mean_loss(losses, study):
+    oracle = pd.read_parquet(study / "traces.parquet").query("workload == 'transformer'")["oracle_loss"].mean()
+    floors = [[line for line in ax.get_lines() if line.get_linestyle() == ":"] for ax in losses.axes]
+    assert [len(lines) for lines in floors] == [0] * 8 + [1] * 9
+    assert floors[8][0].get_ydata() == pytest.approx([oracle, oracle])
+    assert texts(losses).count("source entropy (oracle)") == 1
+    assert losses.axes[8].get_ylim()[0] < oracle
+
+
+def test_losses_state_their_smoothing(losses):
+    stated = [text for text in texts(losses) if "rolling" in text]
+    assert stated == [
+        "mean and range of 3 seeds; rolling mean of 3 steps",  # 40 steps
+        "mean and range of 3 seeds; rolling mean of 3 steps",  # 60 steps
+    ]
+    window = import_module("halfscale.analysis.figures.loss_by_arm").smoothing_window
+    assert [window(steps) for steps in (1, 19, 40, 60, 120, 1000)] == [1, 1, 3, 3, 7, 51]
+
+
+def test_a_loss_that_is_all_nan_is_no_data(change):
+    def edit(traces):
+        traces.loc[(traces["workload"] == "resnet50") & (traces["arm"] == "bf16"), "loss"] = np.nan
+
+    figure = draw("loss_by_arm", change(edit))
+    assert ["no data" in texts(ax) for ax in figure.axes[:3]] == [False, True, False]
+
+
+def test_losses_that_are_all_nan_are_no_data_everywhere(change):
+    def edit(traces):
+        traces["loss"] = np.float32("nan")
+
+    figure = draw("loss_by_arm", change(edit))
+    assert all("no data" in texts(ax) for ax in figure.axes)
+
+
+def test_one_run_that_blows_up_does_not_flatten_the_others(change):
+    def edit(traces):
+        rows = (traces["arm"] == "fp16") & (traces["workload"] == "resnet50") & (traces["step"] > 30)
+        traces.loc[rows, "loss"] = 1e30
+
+    low, high = draw("loss_by_arm", change(edit)).axes[0].get_ylim()
+    assert 2 < low < 2.3
+    assert high < 6
+
+
+def test_skips_have_a_bar_for_each_scaled_arm(skips, study):
+    names = [[label.get_text() for label in ax.get_yticklabels()] for ax in skips.axes]
+    scaled = ["fp16", "fp16-init-2e24", "fp16-static-2e10", "fp16_injected"]
+    assert names == [scaled, [*scaled, "bf16-scaled"]]
+    assert texts(skips).count("skipped steps (% of steps)") == 2
+
+
+def test_skips_stack_to_the_share_of_steps(skips, study):
+    runs = read_runs(study)
+    for ax, workload in zip(skips.axes, ["resnet50", "transformer"], strict=True):
+        for row, label in enumerate(ax.get_yticklabels()):
+            mine = runs[(runs["workload"] == workload) & (runs["arm"] == label.get_text())]
+            bars = [bar for bar in ax.patches if round(bar.get_y() + bar.get_height() / 2) == row]
+            steps = mine["steps"].sum()
+            expected = [100 * mine[f"skipped_{cause}"].sum() / steps for cause in style.CAUSES]
+            assert [bar.get_width() for bar in bars] == pytest.approx(expected)
+            assert bars[-1].get_x() + bars[-1].get_width() == pytest.approx(100 * mine["skipped"].sum() / steps)
+            assert f"{mine['skipped'].sum()} of {steps}" in texts(ax)
+
+
+def test_skips_say_how_many_runs_diverged(skips):
+    assert texts(skips.axes[0]).count("3 of 3") == 1
+    assert texts(skips.axes[1]).count("0 of 3") == 5
+
+
+def test_gaps_are_seeds_mean_and_interval(gaps, study):
+    table = pd.read_csv(study / "tables/gaps.csv")
+    ax = gaps.axes[1]
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    assert names[:3] == ["fp32-ulp", "bf16", "fp16"]
+    assert "fp32" not in names
+    for row, name in enumerate(names):
+        values = 1000 * table.loc[(table["workload"] == "transformer") & (table["arm"] == name), "gap"]
+        interval, centre, dots = [line for line in ax.get_lines() if abs(np.mean(line.get_ydata()) - row) < 0.3][:3]
+        expected = mean_with_interval(values)
+        assert interval.get_xdata() == pytest.approx([expected.low, expected.high])
+        assert centre.get_xdata() == pytest.approx([expected.mean])
+        np.testing.assert_allclose(dots.get_xdata(), values)
+
+
+def test_gaps_shade_the_twin_s_range_as_noise(gaps, study):
+    table = pd.read_csv(study / "tables/gaps.csv")
+    for ax, workload in zip(gaps.axes, ["resnet50", "transformer"], strict=True):
+        largest = 1000 * table.loc[(table["workload"] == workload) & (table["arm"] == "fp32-ulp"), "gap"].abs().max()
+        (band,) = ax.patches
+        assert (band.get_x(), band.get_x() + band.get_width()) == pytest.approx((-largest, largest))
+        assert "noise floor" in texts(ax)
+
+
+def test_gaps_say_how_many_runs_diverged(gaps):
+    resnet50 = texts(gaps.axes[0])
+    assert resnet50.count("1 of 3") == 1  # fp16-unscaled
+    assert resnet50.count("3 of 3") == 1  # fp16-static-2e10, which therefore has no mean
+    assert resnet50.count("–") == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([1.0, 2.0, 3.0], "+2.0 [−0.5, +4.5]"),  # 2 -+ 4.303 x 1 / sqrt(3)
+        ([100.0, 200.0, 300.0], "+200 [−48, +448]"),
+        ([-0.01, -0.02, -0.03], "−0.020 [−0.045, +0.005]"),
+        ([5.0], "+5.0"),
+        ([0.0, 0.0], "+0 [+0, +0]"),
+        ([np.nan, np.nan], "–"),
+    ],
+)
+def test_a_mean_in_words_has_two_digits_of_its_interval(values, words):
+    in_words = import_module("halfscale.analysis.figures.final_gap").in_words
+    assert in_words(mean_with_interval(values)) == words
+
+
+def test_gaps_of_very_different_size_share_an_axis(study, tmp_path):
+    shutil.copytree(study, tmp_path / "study", ignore=shutil.ignore_patterns("runs"))
+    path = tmp_path / "study/tables/gaps.csv"
+    table = pd.read_csv(path)
+    table.loc[table["arm"] == "bf16", "gap"] = 2.0
+    table.loc[table["arm"] == "fp32-ulp", "gap"] = [0.0003, -0.0005, 0.0001] * 2
+    table.to_csv(path, index=False)
+    ax = draw("final_gap", tmp_path / "study").axes[0]
+    assert ax.get_xscale() == "symlog"
+    labels = [label.get_text() for label in ax.get_xticklabels()]
+    assert labels == ["−10000", "−1000", "−100", "−10", "−1", "0", "1", "10", "100", "1000", "10000"]
+
+
+@pytest.fixture(params=figure_names())
+def figure(request):
+    fixtures = {
+        "final_gap": "gaps",
+        "loss_by_arm": "losses",
+        "scale_trajectory": "trajectory",
+        "skips_by_cause": "skips",
+    }
+    return request.getfixturevalue(fixtures[request.param])
+
+
+def test_every_workload_has_its_units(figure):
+    labels = {"optimizer step", "training loss (nats)", "loss scale", "skipped steps (% of steps)"}
+    labels.add("final training loss less that of fp32, same block ($10^{-3}$ nats)")
+    found = [text for text in texts(figure) if text in labels]
+    assert found
+    assert all(found.count(label) == 2 for label in found)
+
+
+def test_nothing_leaves_the_page(figure):
+    page = figure.get_tightbbox()  # inches
+    assert page.x0 >= 0
+    assert page.y0 >= 0
+    assert page.x1 <= figure.get_figwidth()
+    assert page.y1 <= figure.get_figheight()
+
+
+def test_all_type_can_be_read(figure):
+    assert min(text.get_size() for text in figure.findobj(Text) if text.get_text()) >= 7
+
+
+def test_no_text_lies_on_another(figure):
+    ticks = {label for ax in figure.axes for label in [*ax.get_xticklabels(), *ax.get_yticklabels()]}
+    shown = [
+        text for text in figure.findobj(Text) if text.get_text().strip() and text.get_visible() and text not in ticks
+    ]
+    for first, second in combinations(shown, 2):
+        a, b = first.get_window_extent(), second.get_window_extent()
+        width = min(a.x1, b.x1) - max(a.x0, b.x0)
+        height = min(a.y1, b.y1) - max(a.y0, b.y0)
+        assert width <= 0 or height <= 1, (first.get_text(), second.get_text())
+
+
+@pytest.mark.parametrize("name", figure_names())
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"seeds": [0], "arms": ["fp32"]},
+        {"seeds": [0], "arms": ["fp32", "fp16"]},
+        {"seeds": [0, 1], "arms": ["fp32", "fp16-unscaled", "fp16"], "diverged": {"fp32": [0, 1], "fp16": [0, 1]}},
+    ],
+    ids=["reference alone", "one seed", "all diverged"],
+)
+def test_studies_at_the_edge_are_drawn(name, options, tmp_path):
+    make_study_folder(tmp_path / "study", **options)
+    figure = draw(name, analysed(tmp_path / "study"))
+    if options["arms"] == ["fp32"]:
+        assert ("no data" in texts(figure)) == (name != "loss_by_arm")
