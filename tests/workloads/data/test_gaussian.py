@@ -52,6 +52,23 @@ def test_the_oracle_is_the_exact_posterior():
     assert batch.oracle_loss.item() == pytest.approx(expected.item(), rel=1e-6)
 
 
+def test_a_linear_model_learns_most_of_what_there_is():
+    torch.manual_seed(0)
+    data = build(0, classes=5, image_size=4)
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(48, 5))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
+    for index in range(200):
+        optimizer.zero_grad()
+        batch = data.batch(index, 64)
+        torch.nn.functional.cross_entropy(model(batch.inputs), batch.targets).backward()
+        optimizer.step()
+    batches = list(data.evaluation(256))
+    with torch.no_grad():
+        losses = [torch.nn.functional.cross_entropy(model(batch.inputs), batch.targets) for batch in batches]
+    excess = sum(loss - batch.oracle_loss for loss, batch in zip(losses, batches, strict=True)) / len(batches)
+    assert 0 < excess < (math.log(5) - data.floor) / 10
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

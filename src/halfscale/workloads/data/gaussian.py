@@ -62,6 +62,9 @@ def build(
     The oracle is the exact posterior. The floor is its expected loss, exact up to quadrature (workloads/bayes.py, which
     also gives the Bayes accuracy: 81 % with the defaults).
 
+    A template of norm d' drowns in noise of norm sqrt(3) * image_size, so even a linear model sees many images before
+    it leaves chance: thousands at 32x32, a few hundred at 4x4. It is a workload for long runs or small images.
+
     Args:
         seed: the block's; it draws the training images.
         classes: at least 2 and less than image_size ** 2.
@@ -91,8 +94,8 @@ def build(
 def make_templates(classes: int, size: int) -> np.ndarray:
     """Return orthogonal images of norm 1, (classes, 3, size, size) float64: cosine waves of the lowest frequencies.
 
-    They are basis images of the discrete cosine transform, the same in every channel. Low frequencies survive a
-    convolutional network's first, pooling layers; the constant image is left out, lest brightness alone give a class.
+    Any orthogonal images have the same Bayes error; these, basis images of the discrete cosine transform repeated in
+    every channel, need no random draw. The constant image is left out, lest brightness alone give a class.
     """
     frequencies = sorted((i + j, i, j) for i in range(size) for j in range(size))[1 : classes + 1]
     phase = np.pi * (np.arange(size) + 0.5) / size
