@@ -1,4 +1,5 @@
 import copy
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,28 +10,9 @@ from halfscale.study.config import Study
 from halfscale.study.runs import plan_study
 from halfscale.study.spec import RunSpec
 
-SETTINGS: dict[str, Any] = {
-    "study": "tiny",
-    "seeds": [0, 1],
-    "workloads": [
-        {
-            "name": "images",
-            "model": "resnet50",
-            "data": "digits",
-            "batch_size": 4,
-            "steps": 10,
-            "optimizer": {"name": "sgd", "lr": 0.01},
-            "schedule": {"warmup_steps": 2},
-        }
-    ],
-    "arms": [
-        {"name": "fp32", "precision": "fp32"},
-        {"name": "bf16", "precision": "bf16"},
-        {"name": "fp16", "precision": "fp16", "loss_scaling": {"kind": "dynamic", "growth_interval": 5}},
-        {"name": "static", "precision": "fp16", "loss_scaling": {"kind": "static", "scale": 8}},
-    ],
-    "sweeps": [{"name": "scaler", "base": "fp16", "over": {"init_scale": [1, 1024]}}],
-}
+sys.path.append(str(Path(__file__).parent))  # so that tests can import tiny_study
+
+from tiny_study import SETTINGS
 
 Change = Callable[..., dict[str, Any]]
 

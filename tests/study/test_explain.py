@@ -262,20 +262,22 @@ def test_missing_key(key, settings):
 
 def test_a_workload_of_another_name_twice(settings):
     settings["workloads"].append(settings["workloads"][0])
-    with pytest.raises(ConfigError, match="^tiny.yaml: workloads: name 'images' is used 2 times; each must be unique$"):
+    with pytest.raises(
+        ConfigError, match=r"^tiny.yaml: workloads: name 'images' is used 2 times; each must be unique$"
+    ):
         parse_study(settings, "tiny.yaml")
 
 
 def test_two_sweeps_of_one_name(settings):
     settings["sweeps"].append(settings["sweeps"][0])
-    with pytest.raises(ConfigError, match="^tiny.yaml: sweeps: name 'scaler' is used 2 times; each must be unique$"):
+    with pytest.raises(ConfigError, match=r"^tiny.yaml: sweeps: name 'scaler' is used 2 times; each must be unique$"):
         parse_study(settings, "tiny.yaml")
 
 
 def test_reference_arm_that_is_for_another_workload(settings):
     settings["workloads"].append({**settings["workloads"][0], "name": "more-images"})
     settings["arms"][0]["workloads"] = ["images"]
-    with pytest.raises(ConfigError, match="^tiny.yaml: reference = 'fp32': workload 'more-images' has no such arm"):
+    with pytest.raises(ConfigError, match=r"^tiny.yaml: reference = 'fp32': workload 'more-images' has no such arm"):
         parse_study(settings, "tiny.yaml")
 
 

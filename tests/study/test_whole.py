@@ -18,6 +18,12 @@ with whole_file(Path(sys.argv[1])) as temporary:
 """
 
 
+def write_half(path, error):
+    with whole_file(path) as temporary:
+        temporary.write_text("half of it")
+        raise error
+
+
 def test_text_is_written_whole_in_a_folder_made_for_it(tmp_path):
     path = tmp_path / "a" / "b.txt"
     write_text(path, "café\n")
@@ -35,18 +41,16 @@ def test_the_temporary_file_is_beside_the_final_one_with_its_suffix(tmp_path):
 
 
 def test_an_exception_leaves_nothing(tmp_path):
-    with pytest.raises(KeyboardInterrupt), whole_file(tmp_path / "a.txt") as temporary:
-        temporary.write_text("half of it")
-        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        write_half(tmp_path / "a.txt", KeyboardInterrupt)
     assert os.listdir(tmp_path) == []
 
 
 def test_an_exception_leaves_what_was_there(tmp_path):
     path = tmp_path / "a.txt"
     write_text(path, "old")
-    with pytest.raises(ZeroDivisionError), whole_file(path) as temporary:
-        temporary.write_text("half of it")
-        raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError):
+        write_half(path, ZeroDivisionError)
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["a.txt"]
 

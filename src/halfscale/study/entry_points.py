@@ -17,7 +17,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Literal
 
-from halfscale.study.explain import did_you_mean, shorten
+from halfscale.study.explain import did_you_mean, shorten, show_key
 
 WORKLOADS = Path(__file__).parents[1] / "workloads"
 FOLDERS = {"model": "models", "data": "data"}
@@ -164,13 +164,13 @@ def bind_arguments(entry_point: EntryPoint, given: Mapping[str, Any]) -> dict[st
     for name, value in given.items():
         if name not in known and not entry_point.open_ended:
             raise ValueError(
-                f"{where}.{name} = {shorten(value)}: {entry_point.name} takes no such argument"
+                f"{where}.{show_key(name)} = {shorten(value)}: {entry_point.name} takes no such argument"
                 f"{did_you_mean(name, known)}; {allowed}"
             )
         try:
             arguments[name] = checked(value, known[name].type if name in known else "any")
         except ValueError as error:
-            raise ValueError(f"{where}.{name} = {shorten(value)}: {error}") from None
+            raise ValueError(f"{where}.{show_key(name)} = {shorten(value)}: {error}") from None
     for parameter in entry_point.parameters:
         if parameter.required and parameter.name not in given:
             raise ValueError(f"{where}.{parameter.name}: missing; {entry_point.name} needs it; {allowed}")

@@ -113,10 +113,10 @@ def locate(loc: Sequence[str | int], settings: Mapping[str, Any], root: type[Bas
         owner, models = here, inner
         if isinstance(here, list | tuple) and isinstance(part, int):
             here = here[part]
-            key += f"[{here.get('name', part) if isinstance(here, Mapping) else part}]"
+            key += f"[{show_key(here.get('name', part) if isinstance(here, Mapping) else part)}]"
             continue
         here = here.get(part) if isinstance(here, Mapping) else None
-        key += f".{part}" if key else str(part)
+        key += f".{show_key(part)}" if key else show_key(part)
         field = models[0].model_fields.get(str(part)) if models else None
         inner = models_in(field.annotation) if field else []
     return Place(key, owner, models, field)
@@ -185,6 +185,12 @@ def power_of_two(value: float) -> str:
     """Return a number as text, powers of two beyond a thousand either way as 2^n."""
     mantissa, exponent = math.frexp(value)
     return f"2^{exponent - 1}" if mantissa == 0.5 and abs(exponent) > 10 else f"{value:g}"
+
+
+def show_key(key: Any) -> str:
+    """Return a key as it stands in a path: bare where it can be read so."""
+    text = str(key)
+    return text if text.isprintable() and 0 < len(text) <= 80 else shorten(key)
 
 
 def shorten(value: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from halfscale.study.arm import Arm, DynamicLossScaling, StaticLossScaling
-from halfscale.study.explain import did_you_mean, explain
+from halfscale.study.explain import did_you_mean, explain, show_key
 from halfscale.study.model import Model, Name
 
 KEYS = list(dict.fromkeys(["precision", *DynamicLossScaling.model_fields, *StaticLossScaling.model_fields]))
@@ -40,7 +40,9 @@ def expand_sweeps(arms: list[Arm], sweeps: list[Sweep]) -> list[Arm]:
         for key in sweep.over:
             if key not in KEYS:
                 hint = did_you_mean(key, KEYS)
-                raise ValueError(f"sweeps[{sweep.name}].over.{key}: unknown key{hint}; allowed: {', '.join(KEYS)}")
+                raise ValueError(
+                    f"sweeps[{sweep.name}].over.{show_key(key)}: unknown key{hint}; allowed: {', '.join(KEYS)}"
+                )
         keys = [key for key in KEYS if key in sweep.over]
         for values in product(*(sweep.over[key] for key in keys)):
             expanded.append(vary(by_name[sweep.base], sweep.name, dict(zip(keys, values, strict=True))))
