@@ -66,13 +66,23 @@ def test_an_untrained_model_knows_nothing():
 def test_a_causal_mask_leaves_no_row_empty_under_fp16():
     torch.manual_seed(0)
     model = build(width=32, depth=1, context=8)
-    with torch.no_grad():  # scores as large as a trained model's: of the order of a hundred, before the mask
-        model.blocks[0].attention.query.weight.mul_(100)
-        model.blocks[0].attention.key.weight.mul_(100)
+    attention = model.blocks[0].attention
+    with torch.no_grad():
+        attention.query.weight.mul_(2000)
+        attention.key.weight.mul_(2000)
+    batch = markov.build(0, context=8).batch(0, 2)
+    projected = []
+    attention.query.register_forward_hook(lambda *call: projected.append(call[-1]))
+    attention.key.register_forward_hook(lambda *call: projected.append(call[-1]))
     with torch.autocast("cpu", torch.float16):
-        logits = model(torch.zeros(2, 8, dtype=torch.int64))
+        logits = model(batch.inputs)
+    query, key = (attention.split(part).float() for part in projected)
+    assert (query @ key.transpose(-1, -2) / 8**0.5).abs().max() > 100  # a softmax saturated long before the mask
     assert logits.dtype == torch.float16
-    assert functional.cross_entropy(logits.flatten(0, 1).float(), torch.zeros(16, dtype=torch.int64)).isfinite()
+    loss = functional.cross_entropy(logits.flatten(0, 1).float(), batch.targets.flatten())
+    loss.backward()
+    assert loss.isfinite()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
 def test_a_tiny_transformer_learns_what_the_source_has_to_teach():
@@ -88,6 +98,7 @@ def test_a_tiny_transformer_learns_what_the_source_has_to_teach():
         batches = list(data.evaluation(64))
         excess = sum(next_token_loss(model, batch) - batch.oracle_loss for batch in batches) / len(batches)
     untrained = torch.tensor(8.0).log().item() - data.floor
+    print("EXC", excess, untrained)
     assert 0 < excess < untrained / 10
 
 
