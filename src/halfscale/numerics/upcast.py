@@ -41,9 +41,9 @@ class Upcast(TorchDispatchMode):
 
     def __torch_dispatch__(self, kernel: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if kernel not in MATRIX_KERNELS or not any(is_half(value) for value in args):
-            return kernel(*args, **kwargs)
-        result = kernel(*map(widen, args), **kwargs)
+        if kernel not in MATRIX_KERNELS or not is_half(args[0]) or not is_half(args[1]):
+            return kernel(*args, **kwargs)  # operands of mixed precision are for torch to refuse
+        result = kernel(*map(widen, args), **{key: widen(value) for key, value in kwargs.items()})
         if kernel is aten._scaled_dot_product_flash_attention_for_cpu.default:
             # The log-sum-exp that attention saves for its backward pass is FP32 in the FP16 kernel too.
             output, logsumexp = result
