@@ -5,8 +5,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from halfscale.study.explain import explain
 from halfscale.study.load import ConfigError, load_study
-from halfscale.study.runs import RunSpec, plan_study
+from halfscale.study.runs import plan_study
+from halfscale.study.spec import RunSpec
 
 
 def parse_spec(text: str) -> RunSpec:
@@ -20,13 +22,15 @@ def parse_spec(text: str) -> RunSpec:
         source = text
         try:
             text = Path(text).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{source}: cannot be read: {error}") from None
+        except UnicodeDecodeError:
+            raise ConfigError(f"{source}: cannot be read: it is not UTF-8 text") from None
+        except OSError as error:
+            raise ConfigError(f"{source}: cannot be read: {error.strerror}") from None
     try:
         return RunSpec.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise ConfigError(f"{source}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        lines = [f"{source}: {line}" for _, line in explain(error, {}, RunSpec)]
+        raise ConfigError("\n".join(lines)) from None
 
 
 def choose_run(config: Sequence[Path], workload: str | None, arm: str | None, seed: int) -> RunSpec:

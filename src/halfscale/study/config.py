@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from halfscale.study.arm import Arm
-from halfscale.study.model import Model, Name
+from halfscale.study.model import Count, Model, Name
 from halfscale.study.sweep import Sweep, expand_sweeps
 from halfscale.study.workload import Workload
 
@@ -24,7 +24,7 @@ class Study(Model):
     """auto takes the GPU where there is one. Results of the two are never pooled."""
     backend: Literal["auto", "native", "upcast"] = "auto"
     """How a CPU computes FP16 products; auto takes native where the CPU has FP16 units. Ignored on CUDA."""
-    threads: int = Field(default=1, gt=0, lt=2**31)
+    threads: Count = 1
     """CPU threads of one run. One keeps results independent of the core count."""
     seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=1)]
     """One block each: the same initial weights and the same batches for every arm."""

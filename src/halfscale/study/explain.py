@@ -49,7 +49,7 @@ def explain_one(details: Any, settings: Mapping[str, Any], root: type[BaseModel]
     """Return what is wrong as `key = value: allowed: ...`."""
     place = locate(details["loc"], settings, root)
     kind, value, context = details["type"], details["input"], details.get("ctx", {})
-    prefix = f"{place.key} = {shorten(value)}: "
+    prefix = f"{place.key} = {shorten(value)}: " if place.key else ""
     if kind in NUMBER_ERRORS:
         return prefix + allowed_number(place.field, value)
     match kind:

@@ -9,11 +9,12 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from halfscale.errors import UserError
 from halfscale.study.config import Study
 from halfscale.study.explain import explain, shorten
 
 
-class ConfigError(ValueError):
+class ConfigError(UserError):
     """A config that cannot be run; the message is for the person who wrote it."""
 
 

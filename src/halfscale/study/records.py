@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ValidationError, model_validator
 
+from halfscale.errors import UserError
 from halfscale.study.model import Model
 from halfscale.study.spec import RunSpec
 from halfscale.study.whole import whole_file, write_text
@@ -37,7 +38,7 @@ TRACE = pa.schema(
 )
 
 
-class RecordError(ValueError):
+class RecordError(UserError):
     """A trace or a summary that is not what its path says; the message names the file."""
 
 

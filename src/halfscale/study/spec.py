@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from halfscale.study.arm import DynamicLossScaling, Inject, NoLossScaling, Precision, StaticLossScaling
-from halfscale.study.model import Model
+from halfscale.study.model import Count, Model
 from halfscale.study.workload import Optimizer, Schedule
 
 
@@ -26,22 +26,22 @@ class RunSpec(Model):
     model_args: dict[str, Any]
     data: str
     data_args: dict[str, Any]
-    batch_size: int
-    accumulate: int
-    steps: int
+    batch_size: Count
+    accumulate: Count
+    steps: Count
     optimizer: Optimizer
     schedule: Schedule
-    clip_norm: float | None
+    clip_norm: Annotated[float, Field(gt=0)] | None
     memory_format: Literal["contiguous", "channels_last"]
     precision: Precision
     loss_scaling: Annotated[DynamicLossScaling | StaticLossScaling | NoLossScaling, Field(discriminator="kind")]
     perturb: Literal["none", "ulp"]
     fallback: Literal["none", "fp32"]
     inject: Inject | None
-    seed: int
+    seed: Annotated[int, Field(ge=0, lt=2**31)]
     device: Literal["auto", "cpu", "cuda"]
     backend: Literal["auto", "native", "upcast"]
-    threads: int
+    threads: Count
 
     def canonical(self) -> str:
         """Return the spec as JSON with sorted keys: the same text for the same experiment."""

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from halfscale.study.entry_points import bind_arguments, find_entry_point
-from halfscale.study.model import Model, Name
+from halfscale.study.model import Count, Model, Name
 
 
 class SGD(Model):
@@ -61,11 +61,11 @@ class Workload(Model):
     """A file of halfscale/workloads/data, or package.module:function."""
     data_args: dict[str, Any] = Field(default={})
     """Keyword arguments of the data's function; checked against its signature."""
-    batch_size: int = Field(gt=0, lt=2**31)
+    batch_size: Count
     """Samples in one micro-batch; a step sees batch_size x accumulate of them."""
-    accumulate: int = Field(default=1, gt=0, lt=2**31)
+    accumulate: Count = 1
     """Micro-batches whose gradients are summed before one optimizer step. The scale is fixed within it."""
-    steps: int = Field(gt=0, lt=2**31)
+    steps: Count
     """Optimizer steps attempted: updated + skipped = steps."""
     optimizer: Optimizer
     """sgd or adamw, with its settings."""
