@@ -11,6 +11,7 @@ from ruamel.yaml import YAML
 
 from halfscale.analysis.latex import escape
 from halfscale.analysis.prose import Measured, write_prose
+from halfscale.errors import UserError
 from halfscale.machine.provenance import git
 from halfscale.study.config import Study
 from halfscale.study.whole import whole_file, write_text
@@ -38,7 +39,7 @@ FAULTS = (
 OVERFULL = re.compile(r"^Overfull .*?\((\d+\.\d+)pt too (?:wide|high)\).*$", re.MULTILINE)
 
 
-class PaperError(RuntimeError):
+class PaperError(UserError, RuntimeError):
     """The paper cannot be built; the message names the log and the first thing that is wrong."""
 
 

@@ -1,0 +1,45 @@
+"""The sentences of the paper that depend on the study: the numbers decide which of them are true.
+
+Each function returns LaTeX. A number that belongs to one arm stands as a \\val key of macros.tex; what is counted or
+compared over several arms is counted here. No sentence names a model, an arm or a workload that the study lacks.
+"""
+
+from collections.abc import Callable, Iterable
+
+from halfscale.analysis.latex import escape
+from halfscale.analysis.prose.equilibrium import equilibrium
+from halfscale.analysis.prose.losses import gap, loss
+from halfscale.analysis.prose.measured import Measured
+from halfscale.analysis.prose.method import arms_defined, definitions, twin, workloads
+from halfscale.analysis.prose.outcome import abstract_findings, completion
+from halfscale.analysis.prose.scaling import scale, skips
+
+__all__ = ["Measured", "write_prose"]
+
+
+def write_prose(measured: Measured, described: Iterable[str]) -> dict[str, str]:
+    """Return every generated part of the paper by file name.
+
+    Args:
+        measured: the study.
+        described: the model and data descriptions that the paper's sources hold, such as "models/resnet50".
+    """
+    return {
+        "definitions": definitions(measured.plan),
+        "abstract_findings": abstract_findings(measured),
+        "arms_defined": arms_defined(measured.plan),
+        "twin": twin(measured),
+        "workloads": workloads(measured.plan, set(described)),
+        "completion": completion(measured),
+        "scale": by_workload(measured, scale),
+        "skips": by_workload(measured, skips),
+        "equilibrium": equilibrium(measured),
+        "loss": by_workload(measured, loss),
+        "gap": by_workload(measured, gap),
+    }
+
+
+def by_workload(measured: Measured, write: Callable[[str, Measured], str]) -> str:
+    """Return one paragraph a workload, headed by its name."""
+    names = [workload.name for workload in measured.plan.study.workloads]
+    return "\n\n".join(rf"\paragraph{{{escape(name)}.}} {write(name, measured.of(name))}" for name in names) + "\n"

@@ -1,0 +1,119 @@
+"""What was done: the arms, their twin, the workloads."""
+
+from halfscale.analysis import latex
+from halfscale.analysis.latex import escape
+from halfscale.analysis.prose.measured import Measured
+from halfscale.analysis.prose.words import breakable_code, code, inner, listed, val
+from halfscale.study.arm import Arm
+from halfscale.study.runs import Plan
+from halfscale.study.workload import Workload
+
+MODELS = {"resnet50": "ResNet-50", "transformer": "a small transformer"}
+"""Models as the abstract calls them; others go by their names in the config."""
+
+PARAGRAPH = r">{\raggedright\arraybackslash}p{%s}"
+
+OPTIMIZERS = {"sgd": "SGD", "adamw": r"AdamW \citep{loshchilov2019decoupled}"}
+
+
+def definitions(plan: Plan) -> str:
+    """Return \\newcommand lines for what the fixed sections say about this study."""
+    models = dict.fromkeys(MODELS.get(workload.model, code(workload.model)) for workload in plan.study.workloads)
+    threads = plan.study.threads
+    commands = {
+        "studymodels": listed(models),
+        "studythreads": "one CPU thread each" if threads == 1 else f"{threads} CPU threads each",
+        "longestrun": str(max(workload.steps for workload in plan.study.workloads)),
+    }
+    return "".join(f"\\newcommand{{\\{name}}}{{{text}}}\n" for name, text in commands.items())
+
+
+def arms_defined(plan: Plan) -> str:
+    """Return a table of the arms by precision: what each of them is."""
+    columns = [
+        latex.Column("Arm", "", PARAGRAPH % "3.6cm"),
+        latex.Column("Loss scaling", r"(initial scale, interval in steps, growth, backoff)", PARAGRAPH % "7.4cm"),
+        latex.Column("Otherwise", "", PARAGRAPH % "4.4cm"),
+    ]
+    groups = []
+    for precision in dict.fromkeys(arm.precision for arm in plan.arms):
+        arms = [arm for arm in plan.arms if arm.precision == precision]
+        rows = [[breakable_code(arm.name), scaling_text(arm), arm_notes(arm)] for arm in arms]
+        groups.append((precision.upper(), rows))
+    return latex.longtable(columns, groups, caption="The arms, by precision.", label="tab:treatments")
+
+
+def scaling_text(arm: Arm) -> str:
+    """Return an arm's loss scaling in symbols."""
+    scaling = arm.effective_loss_scaling
+    if scaling.kind == "none":
+        return "none"
+    if scaling.kind == "static":
+        return f"static, $S = {inner(latex.scale(scaling.scale))}$"
+    growth, backoff = (inner(latex.setting(factor)) for factor in (scaling.growth_factor, scaling.backoff_factor))
+    start = f"$S_0 = {inner(latex.scale(scaling.init_scale))}$"
+    return rf"dynamic, {start}, $N = {scaling.growth_interval}$, $\gamma = {growth}$, $b = {backoff}$"
+
+
+def arm_notes(arm: Arm) -> str:
+    """Return whatever else an arm differs in."""
+    notes = []
+    if arm.perturb == "ulp":
+        notes.append("weights moved by one ulp")
+    if arm.inject:
+        notes.append(f"infinite gradient at steps {listed(map(str, arm.inject.steps))}")
+    if arm.fallback == "fp32":
+        notes.append("FP32 where there is no other")
+    if arm.workloads:
+        notes.append(f"{listed(map(code, arm.workloads))} only")
+    return ", ".join(notes)
+
+
+def twin(measured: Measured) -> str:
+    """Return what the one-ulp twin is for, or that the study has none."""
+    reference = code(measured.reference)
+    if not measured.twins:
+        return (
+            f"This study has no twin of {reference} that differs from it by rounding alone, so its differences are not "
+            "held against a noise floor.\n"
+        )
+    return (
+        f"One arm is no treatment at all. {code(measured.twins[0])} is {reference} with every initial weight moved by "
+        "one unit in the last place, up or down at random. Training amplifies even a change of one bit in the initial "
+        r"weights \citep{summers2021nondeterminism}, so two runs that differ by rounding must be expected to part. How "
+        f"far this twin ends from {reference} is the noise floor of the study: a difference of that size between two "
+        "precisions says nothing about precision.\n"
+    )
+
+
+def workloads(plan: Plan, described: set[str]) -> str:
+    """Return a paragraph a workload: its model, its data, and how it is trained."""
+    return "\n\n".join(workload_paragraph(workload, described) for workload in plan.study.workloads) + "\n"
+
+
+def workload_paragraph(workload: Workload, described: set[str]) -> str:
+    def describe(folder: str, name: str) -> str:
+        return rf"\input{{{folder}/{name}}}" if f"{folder}/{name}" in described else code(name)
+
+    def setting(key: str) -> str:
+        return val(workload.name, key)
+
+    optimizer, schedule = workload.optimizer, workload.schedule
+    momentum = getattr(optimizer, "momentum", 0)
+    sentences = [
+        rf"\paragraph{{{escape(workload.name)}.}} The model is {describe('models', workload.model)}.",
+        f"The data are {describe('data', workload.data)}.",
+        f"A run takes {setting('steps')} steps of {setting('batch_size')} samples with {OPTIMIZERS[optimizer.name]}"
+        + (f" and momentum {latex.setting(momentum)}." if momentum else "."),
+    ]
+    after = "annealed to zero on a cosine" if schedule.name == "cosine" else "held"
+    if schedule.warmup_steps:
+        warmup = f"reached over {setting('warmup_steps')} updates of linear warm-up and then {after}"
+        sentences.append(f"The learning rate, {setting('lr')}, is {warmup}.")
+    else:
+        sentences.append(f"The learning rate is {setting('lr')}, {after} from the first step.")
+    if workload.accumulate > 1:
+        sentences.append(f"Each step sums the gradients of {setting('accumulate')} such micro-batches.")
+    if workload.clip_norm is not None:
+        sentences.append(f"The norm of the gradient is clipped at {setting('clip_norm')}.")
+    return " ".join(sentences)
