@@ -1,6 +1,11 @@
 import json
 from pathlib import Path
 
+import jsonschema
+import pytest
+from ruamel.yaml import YAML
+
+from halfscale.study.load import load_study
 from halfscale.study.schema import schema_text, write_schema
 
 COMMITTED = Path(__file__).parents[2] / "config" / "schema.json"
@@ -31,3 +36,30 @@ def test_bounds_are_in_the_schema():
     assert scaling["backoff_factor"]["exclusiveMinimum"] == 0
     assert scaling["backoff_factor"]["exclusiveMaximum"] == 1
     assert scaling["growth_interval"]["minimum"] == 1
+
+
+CONFIGS = sorted(COMMITTED.parent.glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+def test_committed_configs_pass_both_the_schema_and_the_model(path):
+    jsonschema.validate(YAML(typ="safe").load(path), json.loads(schema_text()))
+    assert load_study([path]).study
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("growth_intervall", 5),
+        ("arms 0 precision", "no"),
+        ("arms 2 loss_scaling backoff_factor", 0),
+        ("arms 2 loss_scaling kind", "dynmic"),
+        ("workloads 0 optimizer lr", "1e-4"),
+        ("workloads 0 name", "a b"),
+        ("arms", []),
+    ],
+)
+def test_the_schema_refuses_what_the_model_refuses(path, value, settings, change):
+    jsonschema.validate(settings, json.loads(schema_text()))
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(change(path, value), json.loads(schema_text()))
