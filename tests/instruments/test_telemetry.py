@@ -1,0 +1,66 @@
+"""The telemetry's own numbers."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from halfscale.instruments.telemetry import FLUSH, GRAD_MAX_EVERY, largest
+from halfscale.instruments.train import accumulate_gradients, parameters, prepare, take_step
+from halfscale.study.spec import RunSpec
+
+MakeSpec = Callable[..., RunSpec]
+
+
+@pytest.mark.parametrize(
+    "gradient",
+    [
+        torch.randn(7, 5),
+        torch.randn(7, 5).t(),
+        torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last),
+        torch.randn(2, 3, 4, 4)[:, :, 1:, ::2],
+        torch.tensor(-3.0),
+        torch.tensor([1.0, -torch.inf]),
+    ],
+    ids=["matrix", "transposed", "channels_last", "strided", "scalar", "infinite"],
+)
+def test_largest_is_the_maximum_norm(gradient: Tensor) -> None:
+    assert largest([torch.zeros(3), gradient, torch.zeros(0)]).item() == gradient.abs().max().item()
+
+
+def test_largest_of_nan_is_nan() -> None:
+    assert largest([torch.tensor([1.0, torch.nan])]).isnan()
+
+
+def test_rows_wait_on_the_device_until_fetched(make_spec: MakeSpec) -> None:
+    run = prepare(make_spec({"steps": 25}))
+    due = []
+    for step in range(25):
+        due.append(take_step(run, step))
+        if due[-1]:
+            assert len(run.telemetry.fetch()) == FLUSH
+    assert [step for step, is_due in enumerate(due) if is_due] == [9, 19]
+    assert len(run.telemetry.rows) == 20
+    assert len(run.telemetry.fetch()) == 5
+    assert [row["step"] for row in run.telemetry.rows] == list(range(25))
+
+
+def test_norm_and_maximum_are_those_of_the_unscaled_gradient(make_spec: MakeSpec) -> None:
+    spec = make_spec(precision="fp16", loss_scaling={"kind": "static", "scale": 4096.0})
+    run, twin = prepare(spec), prepare(spec)
+    accumulate_gradients(twin, 0)
+    gradient = torch.cat([parameter.grad.flatten() for parameter in parameters(twin)]) / 4096.0
+    take_step(run, 0)
+    row = run.telemetry.fetch()[0].row
+    assert row["grad_norm"] == pytest.approx(torch.linalg.vector_norm(gradient).item(), rel=1e-6)
+    assert row["grad_max"] == gradient.abs().max().item()
+
+
+def test_the_maximum_is_sampled(make_spec: MakeSpec) -> None:
+    run = prepare(make_spec())
+    for step in range(GRAD_MAX_EVERY + 1):
+        if take_step(run, step):
+            run.telemetry.fetch()
+    run.telemetry.fetch()
+    assert [row["step"] for row in run.telemetry.rows if row["grad_max"] is not None] == [0, GRAD_MAX_EVERY]

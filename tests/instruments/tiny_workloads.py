@@ -1,0 +1,94 @@
+"""Models and data for tests, named in specs as tiny_workloads:function."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from halfscale.workloads.batch import Batch
+
+
+class Clouds:
+    """Two Gaussian clouds on a line of `width` coordinates; easy to tell apart."""
+
+    fingerprint = "clouds"
+    floor = None
+
+    def __init__(self, seed: int, width: int) -> None:
+        self.seed, self.width = seed, width
+
+    def batch(self, index: int, size: int) -> Batch:
+        generator = torch.Generator().manual_seed(1000 * self.seed + index)
+        targets = torch.randint(2, (size,), generator=generator)
+        inputs = torch.randn(size, self.width, generator=generator) + (2.0 * targets - 1.0)[:, None]
+        return Batch(inputs, targets, None)
+
+    def evaluation(self, size: int) -> Iterator[Batch]:
+        yield self.batch(10_000, size)
+        yield self.batch(10_001, size - 1)
+
+
+def clouds(seed: int, /, *, width: int = 4) -> Clouds:
+    return Clouds(seed, width)
+
+
+def classifier(*, width: int = 4, hidden: int = 16, freeze: str = "nothing") -> nn.Module:
+    """A small perceptron; freeze "all" or "backbone" turns off the training of that part."""
+    model = nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, 2))
+    if freeze == "all":
+        model.requires_grad_(False)
+    elif freeze == "backbone":
+        model[0].requires_grad_(False)
+    return model
+
+
+class Detached(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.head(inputs).detach().requires_grad_()
+
+
+def detached() -> nn.Module:
+    """A model whose output is cut from its parameters."""
+    return Detached()
+
+
+class Poisoned(nn.Module):
+    """A model whose buffer becomes infinite in its fourth forward pass, while loss and gradients stay finite."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(4, 2)
+        self.register_buffer("passes", torch.zeros(1))
+        self.register_buffer("statistics", torch.zeros(3))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        self.passes += 1
+        if self.passes == 4:
+            self.statistics[1] = torch.inf
+        return self.head(inputs)
+
+
+def poisoned() -> nn.Module:
+    return Poisoned()
+
+
+class Rising(nn.Module):
+    """A model whose loss rises for good from its eleventh training pass on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(4, 2)
+        self.register_buffer("passes", torch.zeros(1))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        self.passes += 1
+        logits = self.head(inputs)
+        return logits - 100.0 * (self.passes > 10) * logits.sign()
+
+
+def rising() -> nn.Module:
+    return Rising()
