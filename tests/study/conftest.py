@@ -1,6 +1,6 @@
 import copy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +59,11 @@ def spec(settings) -> RunSpec:
 
 
 @pytest.fixture
-def user_package(tmp_path, monkeypatch) -> Callable[[str, str], Path]:
+def user_package(tmp_path, monkeypatch) -> Iterator[Callable[[str, str], Path]]:
     """Write a module into the working folder, where a user's own package lies."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    before = set(sys.modules)
 
     def write(name: str, source: str) -> Path:
         path = tmp_path / name
@@ -70,4 +71,8 @@ def user_package(tmp_path, monkeypatch) -> Callable[[str, str], Path]:
         path.write_text(source, encoding="utf-8")
         return path
 
-    return write
+    yield write
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]
+    sys.modules.pop("my_pkg", None)  # a folder with no __init__.py, and so with no file

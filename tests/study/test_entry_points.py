@@ -116,7 +116,6 @@ def test_a_class_is_called_with_what_its_init_takes(user_package):
         ("..:build", "no Python module '..' is installed or in this folder"),
         (".models:build", "no Python module '.models' is installed or in this folder"),
         ("my_pkg/models:build", "no Python module 'my_pkg/models' is installed or in this folder"),
-        ("__main__:build", "no Python module '__main__' is installed or in this folder"),
     ],
 )
 def test_a_name_that_leads_nowhere(name, message, build):
