@@ -126,7 +126,7 @@ def test_trajectory_axis_is_in_powers_of_two(trajectory):
     assert all(label.startswith("$2^{") for label in labels)
     assert np.all(ax.get_yticks() == np.round(ax.get_yticks()))
     assert "fp16-static-2e10 ($2^{10}$)" in texts(trajectory.subfigs[0].axes[2])
-    assert "$2^{16}$, ×2 per 5, ×0.5 on overflow" in texts(ax)
+    assert "from $2^{16}$, ×2 per 5, ×0.5" in texts(ax)
 
 
 def test_trajectory_spans_all_that_fp32_can_hold(change):

@@ -5,7 +5,6 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont
 
 from halfscale.analysis import style
@@ -127,7 +126,8 @@ def test_signed_numbers_have_a_true_minus(value, decimals, text):
     ("name", "lines"),
     [
         ("fp16", ["fp16"]),
-        ("scaler_init_scale-2e24_growth_interval-5", ["scaler_init_scale-", "2e24_growth_", "interval-5"]),
+        ("scaler_init_scale-2e24_growth_interval-5", ["scaler_init_", "scale-2e24_growth_", "interval-5"]),
+        ("a-name-of-several-words", ["a-name-of-several-", "words"]),
         ("x" * 30, ["x" * 30]),
     ],
 )
@@ -160,7 +160,18 @@ def test_small_multiples_give_each_workload_its_panels():
 
 
 def test_rows_of_arms_put_the_first_arm_on_top():
-    figure, panels = style.rows_of_arms({"a": 4, "b": 2}, row_height=0.2, margin=0.5, sharex=False)
-    assert isinstance(figure, Figure)
-    assert panels["a"].get_ylim() == (3.5, -0.5)
-    assert panels["b"].get_ylim() == (1.5, -0.5)
+    names = {"a": ["fp32", "bf16", "fp16"], "b": []}
+    colours = {"fp32": "#111111", "bf16": "#222222", "fp16": "#333333"}
+    figure, panels = style.rows_of_arms(names, colours, margin=0.5, sharex=False)
+    labels = panels["a"].get_yticklabels()
+    assert [(label.get_text(), label.get_color()) for label in labels] == list(colours.items())
+    assert panels["a"].get_ylim() == (2.5, -0.5)
+    assert panels["b"].get_ylim() == (0.5, -0.5)
+    assert figure.get_figheight() == pytest.approx((3 + 1) * 0.2 + 2 * 0.5)
+
+
+def test_rows_are_as_high_as_their_names():
+    names = {"a": ["fp32", "scaler_init_scale-2e24_growth_interval-5"]}
+    assert style.most_lines(names["a"], style.ROW_NAME) == 2
+    figure, _ = style.rows_of_arms(names, dict.fromkeys(names["a"], "black"), margin=0.5, sharex=False)
+    assert figure.get_figheight() == pytest.approx(2 * 0.32 + 0.5)

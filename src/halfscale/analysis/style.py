@@ -1,13 +1,15 @@
 """One look for every figure: size, type, the colour of each arm and of each cause of a skipped step, shared layouts."""
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
-import numpy as np
+import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure, SubFigure
+from matplotlib.transforms import offset_copy
 
 from halfscale.study.arm import Arm
 
@@ -16,6 +18,12 @@ TEXT_WIDTH = 6.5
 
 SMALL, NORMAL, LARGE = 7.0, 7.5, 9.0
 """Type sizes, points: ticks and notes; axis labels and arm names; workload names."""
+
+LINE = 0.12
+"""Height of a line of an arm's name, inches."""
+
+ROW_NAME = 30
+"""Characters of an arm's name beside its row before it is broken."""
 
 INK, MUTED, FAINT = "#1f1f1f", "#5c5c5c", "#d9d9d9"
 """Text and axes; notes; grid lines."""
@@ -90,11 +98,9 @@ def arm_colours(arms: Sequence[Arm]) -> dict[str, str]:
     families: dict[str, list[str]] = {}
     for arm in arms:
         families.setdefault(family(arm), []).append(arm.name)
-    colours = {}
+    colours: dict[str, str] = {}
     for name, members in families.items():
-        first, last = (np.array(to_rgb(colour)) for colour in FAMILIES[name])
-        for position, member in zip(np.linspace(0, 1, len(members)), members, strict=True):
-            colours[member] = to_hex(first + position * (last - first))
+        colours |= zip(members, sns.blend_palette(FAMILIES[name], len(members)).as_hex(), strict=True)
     return colours
 
 
@@ -110,20 +116,19 @@ def signed(value: float, decimals: int) -> str:
 
 
 def wrap(name: str, width: int) -> str:
-    """Return a name broken into lines after '_' or '-' where it is longer than `width` characters."""
+    """Return a name broken into lines of at most `width` characters: after '_', or '-' where that is not enough."""
     lines = [""]
-    for part in name.replace("_", "_\0").replace("-", "-\0").split("\0"):
-        if lines[-1] and len(lines[-1]) + len(part) > width:
-            lines.append("")
-        lines[-1] += part
+    for word in re.findall("[^_]*_|[^_]+", name):
+        for part in [word] if len(word) <= width else re.findall("[^-]*-|[^-]+", word):
+            if lines[-1] and len(lines[-1]) + len(part) > width:
+                lines.append("")
+            lines[-1] += part
     return "\n".join(lines)
 
 
-def name_rows(ax: Axes, names: Sequence[str], colours: Mapping[str, str]) -> None:
-    """Name the rows after their arms, each in its colour."""
-    ax.set_yticks(range(len(names)), [wrap(name, 30) for name in names])
-    for label, name in zip(ax.get_yticklabels(), names, strict=True):
-        label.set_color(colours[name])
+def most_lines(names: Iterable[str], width: int) -> int:
+    """Return how many lines the longest of these names takes, at least one."""
+    return max((wrap(name, width).count("\n") + 1 for name in names), default=1)
 
 
 def side_note(ax: Axes, row: float, offset: float, text: str, colour: str = INK) -> None:
@@ -174,6 +179,7 @@ def small_multiples(
     blocks = figure.subfigures(len(counts), 1, height_ratios=heights, squeeze=False)[:, 0]
     panels = {}
     for block, (workload, count) in zip(blocks, counts.items(), strict=True):
+        block.suptitle(workload, x=0.01, ha="left", size=LARGE, weight="bold")
         grid = block.subplots(rows[workload], columns, sharex=True, sharey=True, squeeze=False)
         for ax in grid.flat[count:]:
             ax.remove()
@@ -183,27 +189,36 @@ def small_multiples(
     return figure, panels
 
 
+def block_note(block: SubFigure, text: str) -> None:
+    """Write a note at the right of a block, level with the workload's name."""
+    corner = offset_copy(block.transSubfigure, block.figure, x=-4, y=-3, units="points")
+    block.text(1, 1, text, transform=corner, ha="right", va="top", size=SMALL, color=MUTED)
+
+
 def rows_of_arms(
-    counts: Mapping[str, int], row_height: float, margin: float, sharex: bool
+    names: Mapping[str, Sequence[str]], colours: Mapping[str, str], margin: float, sharex: bool
 ) -> tuple[Figure, dict[str, Axes]]:
-    """Return a figure of one panel a workload, one below the other, each as high as it has arms.
+    """Return a figure of one panel a workload, one below the other, with a row for each of its arms.
 
     Args:
-        counts: arms by workload, each at least one.
-        row_height: inches an arm.
+        names: arms by workload; a workload without any gets an empty row.
+        colours: of the arms.
         margin: inches a workload for its title and axis.
         sharex: whether the workloads share one x axis.
     """
-    heights = [count * row_height for count in counts.values()]
-    figure = Figure(figsize=(TEXT_WIDTH, sum(heights) + margin * len(counts)), layout="constrained")
-    axes = figure.subplots(len(counts), 1, height_ratios=heights, sharex=sharex, squeeze=False)[:, 0]
-    for ax, count in zip(axes, counts.values(), strict=True):
-        ax.set_ylim(count - 0.5, -0.5)  # the first arm on top
+    height = 0.08 + LINE * most_lines(chain(*names.values()), ROW_NAME)
+    heights = [max(1, len(arms)) * height for arms in names.values()]
+    figure = Figure(figsize=(TEXT_WIDTH, sum(heights) + margin * len(heights)), layout="constrained")
+    axes = figure.subplots(len(heights), 1, height_ratios=heights, sharex=sharex, squeeze=False)[:, 0]
+    for ax, (workload, arms) in zip(axes, names.items(), strict=True):
+        ax.set_ylim(max(1, len(arms)) - 0.5, -0.5)  # the first arm on top
+        ax.set_yticks(range(len(arms)), [wrap(arm, ROW_NAME) for arm in arms])
+        for label, arm in zip(ax.get_yticklabels(), arms, strict=True):
+            label.set_color(colours[arm])
         ax.grid(visible=False, axis="y")
         ax.tick_params(axis="y", length=0)
         ax.xaxis.set_tick_params(labelbottom=True)
-    for ax, workload in zip(axes, counts, strict=True):
-        ax.set_title(" ", size=LARGE)  # keeps room for the name, which stands above those of the arms
+        ax.set_title(" ", size=LARGE)  # keeps room for the workload's name, which stands above those of the arms
         ax.annotate(
             workload,
             (0.01, 1),
@@ -214,4 +229,4 @@ def rows_of_arms(
             weight="bold",
             in_layout=False,
         )
-    return figure, dict(zip(counts, axes, strict=True))
+    return figure, dict(zip(names, axes, strict=True))

@@ -64,6 +64,12 @@ def read_traces(folder: Path, columns: list[str]) -> pd.DataFrame:
     return traces.astype({"workload": str, "arm": str}).replace([np.inf, -np.inf], np.nan)
 
 
+def diverged_runs(runs: pd.DataFrame) -> set[tuple[str, str, int]]:
+    """Return workload, arm and seed of the runs that diverged."""
+    rows = runs.loc[runs["status"] == "diverged", ["workload", "arm", "seed"]]
+    return {(str(workload), str(arm), int(seed)) for workload, arm, seed in rows.itertuples(index=False)}
+
+
 def diverged_by_arm(runs: pd.DataFrame) -> dict[tuple[str, str], tuple[int, int]]:
     """Return (diverged runs, all runs) by workload and arm."""
     groups = (runs["status"] == "diverged").groupby([runs["workload"], runs["arm"]])

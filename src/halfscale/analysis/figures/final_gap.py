@@ -13,7 +13,6 @@ from halfscale.analysis.statistics import Mean, mean_with_interval
 from halfscale.analysis.style import (
     MUTED,
     SMALL,
-    name_rows,
     no_data,
     rows_of_arms,
     side_heading,
@@ -53,8 +52,7 @@ def draw(folder: Path) -> Figure:
         ]
         for workload in arms.workloads
     }
-    counts = {workload: max(1, len(names)) for workload, names in shown.items()}
-    figure, panels = rows_of_arms(counts, row_height=0.2, margin=0.55, sharex=False)
+    figure, panels = rows_of_arms(shown, colours, margin=0.55, sharex=False)
     for workload, ax in panels.items():
         here = gaps[gaps["workload"] == workload]
         blocks = {name: here.loc[here["arm"] == name, "gap"].to_numpy(float) for name in shown[workload]}
@@ -73,7 +71,6 @@ def draw(folder: Path) -> Figure:
         if not here["gap"].notna().any():
             no_data(ax)
         ax.set_xlabel(f"final training loss less that of {arms.reference}, same block ({MILLI})")
-        name_rows(ax, shown[workload], colours)
     return figure
 
 

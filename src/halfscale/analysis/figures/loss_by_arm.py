@@ -1,5 +1,6 @@
 """Training loss against step, each arm against the reference, with block bands and the known floor."""
 
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from halfscale.analysis.figures._inputs import diverged_by_arm, read_arms, read_table, read_traces
-from halfscale.analysis.style import INK, LARGE, MUTED, SMALL, no_data, note, small_multiples, wrap
+from halfscale.analysis.figures._inputs import Arms, diverged_by_arm, diverged_runs, read_arms, read_table, read_traces
+from halfscale.analysis.style import INK, LINE, SMALL, block_note, most_lines, no_data, note, small_multiples, wrap
 
 INPUTS = ("plan.json", "tables/runs.csv", "traces.parquet")
 TITLE = "Training loss by arm"
@@ -24,59 +25,56 @@ CAPTION = (
 GREY = "#9a9a9a"
 """The reference behind every arm."""
 
+NAME_WIDTH = 20
+"""Characters of an arm's name above its panel before it is broken."""
+
 
 def draw(folder: Path) -> Figure:
     """Return the figure for the study in `folder`."""
     arms = read_arms(folder)
     colours = arms.colours
     runs = read_table(folder, "runs")
-    diverged = diverged_by_arm(runs)
-    bad = set(runs.loc[runs["status"] == "diverged", ["workload", "arm", "seed"]].itertuples(index=False, name=None))
+    bad, counts = diverged_runs(runs), diverged_by_arm(runs)
     traces = read_traces(folder, ["step", "loss", "oracle_loss"])
-    members = {workload: arms.in_order(rows["arm"]) for workload, rows in traces.groupby("workload")}
-    shown = {
-        workload: [arm.name for arm in members.get(workload, []) if arm.name != arms.reference] or [arms.reference]
-        for workload in arms.workloads
-    }
-    figure, blocks = small_multiples({workload: len(names) for workload, names in shown.items()}, 4, 1.2)
+    shown = {workload: panels_of(arms, traces[traces["workload"] == workload]) for workload in arms.workloads}
+    figure, blocks = small_multiples(
+        {workload: len(names) for workload, names in shown.items()},
+        columns=4,
+        panel_height=1.08 + LINE * most_lines(chain(*shown.values()), NAME_WIDTH),
+    )
     for workload, (block, panels) in blocks.items():
         rows = traces[traces["workload"] == workload]
-        window = smoothing_window(int(rows["step"].max()) + 1 if len(rows) else 1)
-        losses = {str(arm): smooth(run, window) for arm, run in rows.groupby("arm")}
-        whole = {
-            arm: table[[seed for seed in table if (workload, arm, seed) not in bad]] for arm, table in losses.items()
+        window = smoothing_window(int(rows["step"].max()) + 1)
+        losses = {name: smooth(rows[rows["arm"] == name], window) for name in {arms.reference, *shown[workload]}}
+        completed = {
+            name: table.drop(columns=[seed for seed in table if (workload, name, seed) in bad])
+            for name, table in losses.items()
         }
-        reference = whole.get(arms.reference, pd.DataFrame())
         floor = rows["oracle_loss"].mean()
         for ax, name in zip(panels, shown[workload], strict=True):
-            draw_band(ax, reference, GREY, width=2.2)
-            draw_band(ax, whole.get(name, pd.DataFrame()), colours[name], width=0.9)
-            losers = losses.get(name, pd.DataFrame()).drop(columns=whole.get(name, pd.DataFrame()).columns)
-            draw_diverged(ax, losers, colours[name])
-            ax.set_title(wrap(name, 20), loc="left", color=colours[name], weight="bold")
-            count, total = diverged.get((workload, name), (0, 0))
-            if count:
-                note(ax, 0.97, 0.95, f"diverged: {count} of {total}", ha="right", va="top")
-            if losses.get(name, pd.DataFrame()).isna().all(axis=None):
-                no_data(ax)
+            draw_band(ax, completed[arms.reference], GREY, width=2.2)
+            draw_band(ax, completed[name], colours[name], width=0.9)
+            draw_diverged(ax, losses[name].drop(columns=completed[name].columns), colours[name])
             if np.isfinite(floor):
                 ax.axhline(floor, color=INK, linewidth=0.9, linestyle=":")
-        set_limits(panels[0], reference, [table for arm, table in whole.items() if arm in shown[workload]], floor)
-        seeds = rows["seed"].nunique()
-        block.suptitle(workload, x=0.01, ha="left", size=LARGE, weight="bold")
-        block.text(
-            0.99,
-            0.985,
-            f"mean and range of {seeds} seeds; rolling mean of {window} steps",
-            ha="right",
-            va="top",
-            size=SMALL,
-            color=MUTED,
-        )
+            if losses[name].isna().all(axis=None):
+                no_data(ax)
+            diverged, total = counts[workload, name]
+            if diverged:
+                note(ax, 0.97, 0.95, f"diverged: {diverged} of {total}", ha="right", va="top")
+            ax.set_title(wrap(name, NAME_WIDTH), loc="left", color=colours[name], weight="bold")
+        set_limits(panels[0], completed[arms.reference], list(completed.values()), floor)
+        label_first(panels[0], completed[arms.reference], arms.reference, floor)
+        block_note(block, f"mean and range of {rows['seed'].nunique()} seeds; rolling mean of {window} steps")
         block.supxlabel("optimizer step")
         block.supylabel("training loss (nats)")
-        label_first(panels[0], reference, arms.reference, floor)
     return figure
+
+
+def panels_of(arms: Arms, rows: pd.DataFrame) -> list[str]:
+    """Return the arms that get a panel: all but the reference, unless there is no other."""
+    names = [arm.name for arm in arms.in_order(rows["arm"])]
+    return [name for name in names if name != arms.reference] or names
 
 
 def smoothing_window(steps: int) -> int:
@@ -109,10 +107,10 @@ def draw_diverged(ax: Axes, losses: pd.DataFrame, colour: str) -> None:
             ax.plot(run.index[-1], run.iloc[-1], marker="x", color=INK, markersize=4, zorder=4)
 
 
-def set_limits(ax: Axes, reference: pd.DataFrame, others: list[pd.DataFrame], floor: float) -> None:
+def set_limits(ax: Axes, reference: pd.DataFrame, tables: list[pd.DataFrame], floor: float) -> None:
     """Fit the shared axes to the runs that completed; one that blows up does not flatten all others."""
     base = finite_values([reference])
-    values = finite_values([reference, *others])
+    values = finite_values(tables)
     if not len(values):
         return
     low = float(np.nanmin([values.min(), floor]))

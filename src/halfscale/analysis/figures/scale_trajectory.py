@@ -9,14 +9,16 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from halfscale.analysis.figures._inputs import read_arms, read_table, read_traces
+from halfscale.analysis.figures._inputs import diverged_runs, read_arms, read_table, read_traces
 from halfscale.analysis.style import (
     CAUSES,
     INK,
     LARGE,
+    LINE,
     MUTED,
     NORMAL,
     SMALL,
+    most_lines,
     no_data,
     power_of_two,
     small_multiples,
@@ -30,24 +32,24 @@ CAPTION = (
     "Loss scale in force at each optimizer step: a thin line a seed (block); runs that agree lie on top of each other "
     "and look darker. Each arm with a dynamic scale has a panel, and under its name its initial scale, its growth "
     "factor and the clean steps before a growth, and its backoff factor; these panels share their axes within a "
-    "workload. Arms with a static scale share one panel, which does not share that axis. Marks are steps that were skipped "
-    "because the gradients overflowed, told apart by cause: calibration (before the first step that is not skipped), "
-    "growth probe (the step right after a growth), and sporadic (all others). A cross ends a run that diverged. Arms "
-    "with no loss scaling are not shown."
+    "workload. Arms with a static scale share one panel, which does not share that axis. Marks are steps that were "
+    "skipped because the gradients overflowed, told apart by cause: calibration (before the first step that is not "
+    "skipped), growth probe (the step right after a growth), and sporadic (all others). A cross ends a run that "
+    "diverged. Arms with no loss scaling are not shown."
 )
+
+
+NAME_WIDTH = 26
+"""Characters of an arm's name above its panel before it is broken."""
 
 
 def draw(folder: Path) -> Figure:
     """Return the figure for the study in `folder`."""
     arms = read_arms(folder)
     colours = arms.colours
-    runs = read_table(folder, "runs")
-    diverged = set(
-        runs.loc[runs["status"] == "diverged", ["workload", "arm", "seed"]].itertuples(index=False, name=None)
-    )
+    diverged = diverged_runs(read_table(folder, "runs"))
     traces = read_traces(folder, ["step", "scale", "skip_cause"])
-    traces = traces[traces["scale"].notna()]
-    traces["exponent"] = np.log2(traces["scale"].astype(float).where(traces["scale"] > 0))
+    traces = traces[traces["scale"].notna()].assign(exponent=lambda rows: log2(rows["scale"]))
     dynamic: dict[str, list[Arm]] = {}
     static: dict[str, list[Arm]] = {}
     for workload in arms.workloads:
@@ -55,9 +57,9 @@ def draw(folder: Path) -> Figure:
         dynamic[workload] = [arm for arm in present if arm.effective_loss_scaling.kind == "dynamic"]
         static[workload] = [arm for arm in present if arm.effective_loss_scaling.kind == "static"]
     counts = {name: max(1, len(dynamic[name]) + bool(static[name])) for name in arms.workloads}
-    figure, blocks = small_multiples(counts, columns=3, panel_height=1.3)
+    names = [arm.name for members in dynamic.values() for arm in members]
+    figure, blocks = small_multiples(counts, 3, panel_height=1.18 + LINE * most_lines(names, NAME_WIDTH))
     for workload, (block, panels) in blocks.items():
-        block.suptitle(workload, x=0.01, ha="left", size=LARGE, weight="bold")
         block.supxlabel("optimizer step")
         block.supylabel("loss scale")
         rows = traces[traces["workload"] == workload]
@@ -66,7 +68,7 @@ def draw(folder: Path) -> Figure:
             continue
         for ax, arm in zip(panels, dynamic[workload], strict=False):
             draw_arm(ax, rows[rows["arm"] == arm.name], colours[arm.name], diverged)
-            head(ax, wrap(arm.name, 26), settings(arm), colours[arm.name])
+            head(ax, wrap(arm.name, NAME_WIDTH), settings(arm), colours[arm.name])
             ax.tick_params(axis="y", labelsize=LARGE)  # so that the exponents can be read
         panels[0].xaxis.set_major_locator(MaxNLocator(5, integer=True))
         set_scale_axis(panels[0], rows.loc[rows["arm"].isin([arm.name for arm in dynamic[workload]]), "exponent"])
@@ -80,6 +82,11 @@ def draw(folder: Path) -> Figure:
             ax.set_yticks([])
     add_key(blocks[arms.workloads[0]][0])
     return figure
+
+
+def log2(scale: pd.Series) -> pd.Series:
+    """Return log2 of the scales, NaN where one is zero."""
+    return scale.astype(float).where(scale > 0).map(np.log2)
 
 
 def draw_arm(ax: Axes, rows: pd.DataFrame, colour: str, diverged: set[tuple[str, str, int]]) -> None:
@@ -115,8 +122,8 @@ def settings(arm: Arm) -> str:
     scaling = arm.effective_loss_scaling
     assert scaling.kind == "dynamic"
     return (
-        f"{power_of_two(scaling.init_scale)}, ×{scaling.growth_factor:g} per {scaling.growth_interval}, "
-        f"×{scaling.backoff_factor:g} on overflow"
+        f"from {power_of_two(scaling.init_scale)}, ×{scaling.growth_factor:g} per {scaling.growth_interval}, "
+        f"×{scaling.backoff_factor:g}"
     )
 
 
@@ -127,7 +134,7 @@ def name_line(ax: Axes, arm: Arm, colour: str) -> None:
     ax.annotate(
         f"{arm.name} ({power_of_two(scaling.scale)})",
         (0.02, np.log2(scaling.scale)),
-        (0, 2.5),
+        (0, 4),
         xycoords=ax.get_yaxis_transform(),
         textcoords="offset points",
         color=colour,

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from halfscale.analysis.figures._inputs import diverged_by_arm, read_arms, read_table
-from halfscale.analysis.style import CAUSES, INK, name_rows, no_data, rows_of_arms, side_heading, side_note
+from halfscale.analysis.style import CAUSES, INK, no_data, rows_of_arms, side_heading, side_note
 
 INPUTS = ("plan.json", "tables/runs.csv")
 TITLE = "Skipped steps by cause"
@@ -47,8 +47,7 @@ def draw(folder: Path) -> Figure:
         workload: [arm.name for arm in arms.in_order(runs.loc[runs["workload"] == workload, "arm"])]
         for workload in arms.workloads
     }
-    counts = {workload: max(1, len(names)) for workload, names in shown.items()}
-    figure, panels = rows_of_arms(counts, row_height=0.2, margin=0.55, sharex=True)
+    figure, panels = rows_of_arms(shown, colours, margin=0.55, sharex=True)
     for workload, ax in panels.items():
         for row, name in enumerate(shown[workload]):
             mine = runs[(runs["workload"] == workload) & (runs["arm"] == name)]
@@ -61,7 +60,6 @@ def draw(folder: Path) -> Figure:
             side_heading(ax, DIVERGED_AT, "diverged")
         else:
             no_data(ax)
-        name_rows(ax, shown[workload], colours)
         ax.set_xlabel("skipped steps (% of steps)")
         ax.set_xlim(left=0, right=None if runs["skipped"].any() else 1)
     add_key(panels[arms.workloads[0]])
