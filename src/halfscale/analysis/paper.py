@@ -107,27 +107,39 @@ def typeset(build: Path) -> None:
     Raises:
         PaperError: as build_paper.
     """
-    engine = next((name for name in ENGINES if shutil.which(name)), None)
-    if engine is None:
-        raise PaperError(
-            "the paper needs latexmk or tectonic, and neither is installed; on Debian: apt-get install latexmk lmodern "
-            "texlive-latex-recommended texlive-latex-extra texlive-fonts-recommended texlive-science"
-        )
+    engine = find_engine()
     done = subprocess.run(
-        [engine, *ENGINES[engine], "main.tex"],
+        [*engine, "main.tex"],
         cwd=build,
         env={**os.environ, **reproducible()},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
         errors="replace",
+        check=False,
     )
     log = build / "main.log"
-    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else done.stdout + done.stderr
-    fault = first_fault(text)
+    if not log.exists():
+        log.write_text(done.stdout + done.stderr, encoding="utf-8")
+    fault = first_fault(log.read_text(encoding="utf-8", errors="replace"))
     if done.returncode or fault:
-        message = fault or last_line(done.stdout + done.stderr) or f"{engine} ended with exit code {done.returncode}"
-        raise PaperError(f"{log if log.exists() else engine}: {message}")
+        raise PaperError(f"{log}: {fault or last_line(done.stdout + done.stderr)}")
+
+
+def find_engine() -> list[str]:
+    """Return the command of the first engine that is installed.
+
+    Raises:
+        PaperError: none is.
+    """
+    for name, arguments in ENGINES.items():
+        path = shutil.which(name)
+        if path:
+            return [path, *arguments]
+    raise PaperError(
+        "the paper needs latexmk or tectonic, and neither is installed; on Debian: apt-get install latexmk lmodern "
+        "texlive-latex-recommended texlive-latex-extra texlive-fonts-recommended texlive-science"
+    )
 
 
 def reproducible() -> dict[str, str]:

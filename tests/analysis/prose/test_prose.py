@@ -1,0 +1,252 @@
+"""The paper's sentences: each stands where the numbers make it true, and nowhere else."""
+
+import math
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from halfscale.analysis.collect import collect
+from halfscale.analysis.prose import Measured, write_prose
+from halfscale.analysis.prose.equilibrium import equilibrium, equilibrium_rates, settled_rates
+from halfscale.analysis.prose.losses import gap, loss
+from halfscale.analysis.prose.method import arms_defined, twin, workloads
+from halfscale.analysis.prose.outcome import abstract_findings, completion
+from halfscale.analysis.prose.scaling import scale, skips
+from halfscale.analysis.tables import write_tables
+
+
+@pytest.fixture(scope="module")
+def measured(finished_study, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("prose") / "made-up"
+    shutil.copytree(finished_study, folder)
+    collect(folder)
+    write_tables(folder)
+    return Measured.read(folder)
+
+
+def change(table, arm, workload="transformer", **values):
+    """Return a table with values of one arm replaced."""
+    chosen = (table["arm"] == arm) & (table["workload"] == workload)
+    assert chosen.any()
+    changed = table.copy()
+    for name, value in values.items():
+        changed.loc[chosen, name] = value
+    return changed
+
+
+def test_every_part_is_written(measured):
+    parts = write_prose(measured, described=[])
+    assert {"definitions", "abstract_findings", "workloads", "scale", "skips", "equilibrium", "loss", "gap"} <= set(
+        parts
+    )
+    assert all(text.strip() for text in parts.values())
+
+
+def test_definitions_say_how_long_the_longest_run_is(measured):
+    assert r"\newcommand{\longestrun}{60}" in write_prose(measured, [])["definitions"]
+
+
+def test_completion_names_each_arm_that_diverged_with_its_counts(measured):
+    text = completion(measured)
+    assert r"one of the three runs of \code{fp16-unscaled} on \code{resnet50}" in text
+    assert r"all three runs of \code{fp16-static-2e10} on \code{resnet50}" in text
+    assert "none diverged" not in text
+    assert r"does not have the precision of \code{bf16-fallback}, which ran in FP32" in text
+
+
+def test_completion_where_nothing_diverged(measured):
+    text = completion(replace(measured, arms=measured.arms.assign(diverged=0, fell_back=False)))
+    assert "All of them ran to the end, and none diverged." in text
+    assert "FP32 instead" not in text
+
+
+def test_abstract_counts_runs_and_comparisons(measured):
+    inside = measured.arms.assign(gap_low=-1.0, gap_high=1.0)
+    text = abstract_findings(replace(measured, arms=inside))
+    compared = int((measured.treatments["gap_n"] > 1).sum())
+    assert f"contains zero in {compared} of {compared} comparisons" in text
+    assert "Of 57 runs, four diverge." in text
+
+
+def test_abstract_makes_no_comparison_of_single_blocks(measured):
+    assert "comparisons" not in abstract_findings(replace(measured, arms=measured.arms.assign(gap_n=1)))
+
+
+def test_gap_says_which_intervals_contain_zero(measured):
+    arms = measured.arms.assign(gap_low=-1.0, gap_high=1.0)
+    assert "It excludes zero for no arm." in gap("transformer", replace(measured, arms=arms).of("transformer"))
+    arms = change(arms, "fp16", gap_low=0.5)
+    text = gap("transformer", replace(measured, arms=arms).of("transformer"))
+    assert r"It excludes zero for \code{fp16}, whose mean gap is \val{transformer.fp16.gap} nats" in text
+    assert r"contains zero for \code{bf16}," in text
+
+
+def test_an_interval_that_ends_at_zero_contains_it(measured):
+    arms = measured.arms.assign(gap_low=0.0, gap_high=0.0)
+    assert "It excludes zero for no arm." in gap("transformer", replace(measured, arms=arms).of("transformer"))
+
+
+def test_of_many_arms_apart_just_the_farthest_is_given_in_numbers(measured):
+    arms = measured.arms.assign(gap_low=0.5, gap_high=1.0, gap=0.75)
+    arms = change(arms, "bf16", gap=-5.0)
+    text = gap("transformer", replace(measured, arms=arms).of("transformer"))
+    assert r"of which \code{bf16} lies farthest out, at \val{transformer.bf16.gap} nats" in text
+    assert r"\val{transformer.fp16.gap}" not in text
+
+
+def test_gaps_are_held_against_the_largest_of_the_twin(measured):
+    part = measured.of("transformer")
+    largest = part.gaps.loc[part.gaps["arm"] == "fp32-ulp", "gap"].abs().max()
+    within = replace(part, arms=part.arms.assign(gap=largest))
+    assert "No arm's mean gap is larger in magnitude" in gap("transformer", within)
+    beyond = replace(within, arms=change(within.arms, "fp16", gap=-2 * largest))
+    assert r"the mean gap of \code{fp16} is larger than any that the twin shows" in gap("transformer", beyond)
+
+
+def test_single_blocks_have_no_interval(measured):
+    arms = measured.arms.assign(gap_n=1)
+    text = gap("transformer", replace(measured, arms=arms).of("transformer"))
+    assert text.startswith("No arm has the two complete blocks that an interval takes.")
+    assert "interval contains" not in text
+
+
+def test_scaled_bf16_is_held_against_its_prediction(measured):
+    part = measured.of("transformer")
+    assert r"Against the prediction of Section~\ref{sec:scaling}" in gap("transformer", part)
+    same = part.runs.loc[part.runs["arm"] == "bf16", "final_loss"].to_numpy()
+    as_predicted = replace(part, runs=change(part.runs, "bf16-scaled", final_loss=same))
+    assert r"As Section~\ref{sec:scaling} predicts" in gap("transformer", as_predicted)
+
+
+def test_fp16_arms_of_the_same_loss_are_named_together(measured):
+    part = measured.of("transformer")
+    assert "ended with the same loss" not in gap("transformer", part)
+    same = part.runs.loc[part.runs["arm"] == "fp16", "final_loss"].to_numpy()
+    alike = replace(part, runs=change(part.runs, "fp16-static-2e10", final_loss=same))
+    sentence = r"\code{fp16} and \code{fp16-static-2e10} ended with the same loss, bit for bit, in every block."
+    assert sentence in gap("transformer", alike)
+    diverged = replace(part, runs=change(alike.runs, "fp16", final_loss=math.nan))
+    assert "ended with the same loss" not in gap("transformer", diverged)
+
+
+def test_loss_names_the_lowest_and_the_highest_arm(measured):
+    arms = change(change(measured.arms, "bf16", final_loss=0.1), "fp16", final_loss=9.0)
+    text = loss("transformer", replace(measured, arms=arms).of("transformer"))
+    assert r"between \val{transformer.bf16.final_loss} (\code{bf16}) and \val{transformer.fp16.final_loss}" in text
+    assert r"an excess of \val{transformer.fp32.final_excess}" in text
+
+
+def test_losses_alike_to_the_digits_shown_are_no_range(measured):
+    arms = measured.arms.assign(final_loss=2.2801)
+    text = loss("transformer", replace(measured, arms=change(arms, "fp16", final_loss=2.2802)).of("transformer"))
+    assert "to the digits given here" in text
+    assert "between" not in text
+
+
+def test_loss_without_an_oracle_has_no_excess(measured):
+    assert "excess" not in loss("resnet50", measured.of("resnet50"))
+
+
+def test_loss_where_the_reference_diverged(measured):
+    arms = change(measured.arms, "fp32", completed=0)
+    assert "completed no run" in loss("transformer", replace(measured, arms=arms).of("transformer"))
+
+
+def test_scale_tells_where_it_went(measured):
+    arms = change(measured.arms, "fp16", init_scale=2.0**16, final_scale=2.0**18)
+    arms = change(arms, "fp16-init-2e24", init_scale=2.0**24, final_scale=2.0**15)
+    text = scale("transformer", replace(measured, arms=arms).of("transformer"))
+    assert text.startswith(
+        "The two dynamic FP16 arms began between $2^{16}$ and $2^{24}$ and ended, in their median runs, "
+        "between $2^{15}$ and $2^{18}$."
+    )
+    assert r"The scale of \code{fp16-init-2e24} came down farthest" in text
+    assert r"The scale of \code{fp16} rose most" in text
+    assert r"Outside FP16, the scale of \code{bf16-scaled} went" in text
+
+
+def test_scale_that_never_moved(measured):
+    arms = change(measured.arms, "fp16", growths=0, backoffs=0, final_scale=2.0**16)
+    assert r"The scale of \code{fp16} never moved." in scale(
+        "transformer", replace(measured, arms=arms).of("transformer")
+    )
+
+
+def test_skips_add_up(measured):
+    part = measured.of("transformer")
+    scaled = part.runs[part.runs["loss_scaling"] != "none"]
+    text = skips("transformer", part)
+    assert (
+        f"Of the ${scaled['steps'].sum()}$ steps that were run with a scaled loss, ${scaled['skipped'].sum()}$" in text
+    )
+    assert r"\code{fp16-static-2e10} and \code{bf16-scaled} skipped none." in text
+
+
+def test_no_skips(measured):
+    part = measured.of("transformer")
+    text = skips("transformer", replace(part, runs=part.runs.assign(skipped=0)))
+    assert "was skipped." in text
+    assert "calibration" not in text
+
+
+def test_overflow_without_a_scaler_is_told(measured):
+    arms = change(measured.arms, "fp16-unscaled", overflows=3)
+    text = skips("transformer", replace(measured, arms=arms).of("transformer"))
+    assert r"\code{fp16-unscaled} has no scaler that could skip a step" in text
+
+
+@pytest.mark.parametrize(
+    ("growth_factor", "backoff_factor", "interval", "mean_field", "bound"),
+    [
+        (2.0, 0.5, 2000, 1 - 2 ** (-1 / 2000), 1 / 2001),
+        (2.0, 0.5, 1, 0.5, 0.5),
+        (2.0, 0.25, 20, 1 - 1.5 ** (-1 / 20), 1 / 41),
+        (4.0, 0.5, 20, 1 - 3 ** (-1 / 20), 1 / 11),
+    ],
+)
+def test_equilibrium_has_a_closed_form(growth_factor, backoff_factor, interval, mean_field, bound):
+    assert equilibrium_rates(growth_factor, backoff_factor, interval) == pytest.approx((mean_field, bound), rel=1e-12)
+
+
+def test_only_long_natural_fp16_runs_are_held_against_it(measured):
+    # fp16 grows every 5 steps; fp16-init-2e24 every 20 of 60, too few; bf16-scaled cannot overflow.
+    assert [(rate.workload, rate.arm) for rate in settled_rates(measured)] == [
+        ("resnet50", "fp16"),
+        ("transformer", "fp16"),
+    ]
+
+
+def test_equilibrium_counts_what_lies_between(measured):
+    runs = measured.runs.assign(skipped_calibration=0)
+    # N = 5: between p* = 12.9 % and the bound 16.7 % for one workload, beyond it for the other.
+    runs = change(runs, "fp16", "transformer", skipped=9, steps=60)
+    runs = change(runs, "fp16", "resnet50", skipped=20, steps=40)
+    text = equilibrium(replace(measured, runs=runs))
+    assert "The bound holds for 1 of 2, and the share lies between the two for 1." in text
+    assert "$12.9$ & $15.0$ & $16.7$" in text
+    assert "$12.9$ & $50.0$ & $16.7$" in text
+
+
+def test_equilibrium_of_short_runs(measured):
+    assert "tab:equilibrium" not in equilibrium(replace(measured, runs=measured.runs.assign(steps=10)))
+
+
+def test_arms_are_listed_with_their_settings(measured):
+    table = arms_defined(measured.plan)
+    assert r"dynamic, $S_0 = 2^{24}$, $N = 20$, $\gamma = 2$, $b = 0.5$" in table
+    assert r"static, $S = 2^{10}$" in table
+    assert "infinite gradient at steps 7 and 30" in table
+    assert r"\code{transformer} only" in table
+
+
+def test_a_study_without_a_twin_says_so(measured):
+    assert "no treatment at all" in twin(measured)
+    arms = [arm for arm in measured.plan.arms if arm.perturb == "none"]
+    alone = replace(measured, plan=measured.plan.model_copy(update={"arms": arms}))
+    assert "has no twin" in twin(alone)
+
+
+def test_workloads_take_their_description_where_there_is_one(measured):
+    assert r"The model is \input{models/resnet50}." in workloads(measured.plan, {"models/resnet50"})
+    assert r"The model is \code{resnet50}." in workloads(measured.plan, set())

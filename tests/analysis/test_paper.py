@@ -1,0 +1,177 @@
+"""The paper: same inputs, same bytes; and whatever TeX only mutters about is an error by name."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from made_up import make_study_folder
+from matplotlib.figure import Figure
+from ruamel.yaml import YAML
+
+from halfscale.analysis import paper
+from halfscale.analysis.collect import collect, read_plan
+from halfscale.analysis.macros import write_macros
+from halfscale.analysis.paper import PaperError, build_paper, captions, first_fault, write_config
+from halfscale.analysis.tables import write_tables
+from halfscale.study.config import Study
+
+SOURCES = Path(__file__).parents[2] / "paper"
+
+needs_latexmk = pytest.mark.skipif(shutil.which("latexmk") is None, reason="latexmk is not installed")
+
+
+def finish(folder: Path) -> Path:
+    """Give a study of finished runs its tables and numbers."""
+    collect(folder)
+    write_tables(folder)
+    write_macros(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def measured_study(finished_study, tmp_path_factory):
+    """The made-up study with its tables and numbers, but no figures. Change a copy."""
+    folder = tmp_path_factory.mktemp("paper") / "made-up"
+    shutil.copytree(finished_study, folder)
+    return finish(folder)
+
+
+@pytest.fixture
+def study(measured_study, tmp_path):
+    return Path(shutil.copytree(measured_study, tmp_path / "study"))
+
+
+def write_sources(folder: Path, body: str) -> Path:
+    """Write the sources of a paper with this body."""
+    folder.mkdir()
+    text = "\\documentclass{article}\n\\input{macros}\n\\begin{document}\n" + body + "\n\\end{document}\n"
+    (folder / "main.tex").write_text(text, encoding="utf-8")
+    return folder
+
+
+def draw_stubs(folder: Path) -> None:
+    """Give a study the four figures of the paper, with nothing in them."""
+    figures = folder / "figures"
+    figures.mkdir()
+    for name in ("scale_trajectory", "skips_by_cause", "loss_by_arm", "final_gap"):
+        Figure(figsize=(6.5, 3)).savefig(figures / f"{name}.pdf")
+        caption = {"caption": f"Stub of {name} for 50 % of runs × 2, −1 and so on."}
+        (figures / f"{name}.json").write_text(json.dumps(caption), encoding="utf-8")
+
+
+@needs_latexmk
+def test_two_builds_are_the_same_bytes_wherever_the_folder_is(measured_study, tmp_path):
+    sources = write_sources(tmp_path / "sources", r"Runs: \val{study.runs}. \today")
+    folders = [tmp_path / "plain", tmp_path / "with space and é" / "made up"]
+    for folder in folders:
+        shutil.copytree(measured_study, folder)
+        build_paper(folder, sources)
+    first, second = ((folder / "paper.pdf").read_bytes() for folder in folders)
+    assert first.startswith(b"%PDF")
+    assert first == second
+    assert b"made up" not in second
+
+
+@needs_latexmk
+def test_undefined_key_fails_by_name_and_leaves_the_paper_that_was(study, tmp_path):
+    (study / "paper.pdf").write_bytes(b"older")
+    with pytest.raises(PaperError, match=r"main\.log: .*No value for the key 'study\.nothing'"):
+        build_paper(study, write_sources(tmp_path / "sources", r"\val{study.nothing}"))
+    assert (study / "paper.pdf").read_bytes() == b"older"
+
+
+@needs_latexmk
+def test_tex_error_fails_with_its_file_and_line(study, tmp_path):
+    with pytest.raises(PaperError, match=r"main\.log: .*main\.tex:4: Undefined control sequence"):
+        build_paper(study, write_sources(tmp_path / "sources", r"\nosuchcommand"))
+    assert not (study / "paper.pdf").exists()
+
+
+@needs_latexmk
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        (r"See \ref{nowhere}.", "Reference `nowhere'"),
+        (r"See \cite{nobody}.", "Citation `nobody'"),
+        (r"\noindent\rule{\dimexpr\textwidth+11pt}{1pt}", "Overfull .*11.0pt too wide"),
+        (r"\font\plain=cmr10 \plain\char200", "Missing character"),
+    ],
+)
+def test_what_tex_only_warns_of_fails(study, tmp_path, body, fault):
+    with pytest.raises(PaperError, match=fault):
+        build_paper(study, write_sources(tmp_path / "sources", body))
+
+
+@needs_latexmk
+@pytest.mark.slow
+@pytest.mark.parametrize("kept", [{}, {"seeds": (0,), "arms": ("fp32", "fp16", "bf16-scaled"), "diverged": {}}])
+def test_the_real_sources_serve_a_large_study_and_a_small_one(tmp_path, kept):
+    make_study_folder(tmp_path, **kept)
+    draw_stubs(finish(tmp_path))
+    build_paper(tmp_path, SOURCES)
+    assert (tmp_path / "paper.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_without_an_engine_the_error_says_what_to_install(study, tmp_path, monkeypatch):
+    monkeypatch.setattr(paper.shutil, "which", lambda name: None)
+    with pytest.raises(PaperError, match=r"latexmk or tectonic.* apt-get install latexmk") as caught:
+        build_paper(study, write_sources(tmp_path / "sources", "text"))
+    assert "\n" not in str(caught.value)
+
+
+def test_tectonic_takes_the_place_of_latexmk(study, tmp_path, monkeypatch):
+    engine = tmp_path / "bin" / "tectonic"
+    engine.parent.mkdir()
+    engine.write_text('#!/bin/sh\necho "$@, $SOURCE_DATE_EPOCH, $FORCE_SOURCE_DATE" > main.pdf\n', encoding="utf-8")
+    engine.chmod(0o755)
+    monkeypatch.setattr(paper.shutil, "which", lambda name: str(engine) if name == "tectonic" else None)
+    monkeypatch.setattr(paper, "git", lambda *arguments: "1700000000")
+    build_paper(study, write_sources(tmp_path / "sources", "text"))
+    assert (study / "paper.pdf").read_text(encoding="utf-8") == "--keep-logs main.tex, 1700000000, 1\n"
+
+
+def test_outside_a_repository_the_time_is_fixed(monkeypatch):
+    monkeypatch.setattr(paper, "git", lambda *arguments: None)
+    assert paper.reproducible()["SOURCE_DATE_EPOCH"] == "1735689600"
+
+
+def test_nothing_of_an_older_build_is_left(study, tmp_path):
+    stale = study / "paper" / "build" / "generated" / "stale.tex"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("old", encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paper.shutil, "which", lambda name: None)
+        with pytest.raises(PaperError):
+            build_paper(study, write_sources(tmp_path / "sources", "text"))
+    assert not stale.exists()
+    assert (study / "paper" / "build" / "tables" / "arms.tex").exists()
+
+
+@pytest.mark.parametrize(
+    ("log", "fault"),
+    [
+        ("Output written on main.pdf", None),
+        ("Overfull \\hbox (9.99pt too wide) in paragraph at lines 1--2", None),
+        ("Overfull \\vbox (10.5pt too high) has occurred", "Overfull \\vbox (10.5pt too high) has occurred"),
+        ("LaTeX Warning: Label `a' multiply defined.", "LaTeX Warning: Label `a' multiply defined."),
+        ("! Emergency stop.\nLaTeX Warning: Reference `x' undefined", "! Emergency stop."),
+        (
+            "Package natbib Warning: Citation `who' on page 1 undefined on input line 7.",
+            "Package natbib Warning: Citation `who' on page 1 undefined on input line 7.",
+        ),
+    ],
+)
+def test_first_fault_of_a_log(log, fault):
+    assert first_fault(f"This is TeX\n{log}\n") == fault
+
+
+def test_captions_are_escaped_once(tmp_path):
+    (tmp_path / "final_gap.json").write_text(json.dumps({"caption": "95 % of a_b"}), encoding="utf-8")
+    assert captions(tmp_path) == "\\expandafter\\newcommand\\csname caption-final_gap\\endcsname{95 \\% of a\\_b}\n"
+
+
+def test_printed_config_is_the_study(measured_study, tmp_path):
+    study = read_plan(measured_study).study
+    write_config(study, tmp_path / "config.yaml")
+    assert Study.model_validate(YAML(typ="safe").load(tmp_path / "config.yaml")) == study
