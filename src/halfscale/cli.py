@@ -39,13 +39,11 @@ def plan(
     output: Annotated[Path | None, typer.Option(help="Write the plan here as JSON.")] = None,
 ) -> None:
     """Check a config and list its runs: workload x arm x seed."""
-    import json
-
-    from halfscale.study.load import load_study, parse_study
+    from halfscale.study.load import load_study, parse_study_text
     from halfscale.study.runs import plan_study
     from halfscale.study.whole import write_text
 
-    chosen = load_study(config or [DEFAULT_CONFIG]) if study is None else parse_study(json.loads(study), "--study")
+    chosen = load_study(config or [DEFAULT_CONFIG]) if study is None else parse_study_text(study, "--study")
     made = plan_study(chosen)
     if output:
         write_text(output, made.to_json())

@@ -218,6 +218,7 @@ def summarize(
         initial_loss=finite_or_none(float(trace["loss"].iloc[0])),
         final_loss=final,
         final_excess=finite_or_none(excess),
+        floor=2.25 if spec.data == "markov" else None,
         eval_loss=None if final is None else final + 0.01,
         eval_excess=None if finite_or_none(excess) is None else float(excess) + 0.01,
         eval_accuracy=None if final is None else 0.5,

@@ -67,10 +67,10 @@ def test_a_loss_that_rises_for_good(make_spec: MakeSpec, tmp_path: Path) -> None
     [
         ([3.0] * 5 + [1.0] * 15, None),
         ([3.0] * 20, None),
-        ([3.0, 2.0] * 9 + [4.0, 4.0], 18),
-        ([3.0, 2.0] * 9 + [4.0, 3.0], None),
-        ([1.0, 2.0], 1),
-        ([1.0], None),
+        ([3.0, 2.0] * 8 + [4.0] * 4, 16),
+        ([3.0, 2.0] * 8 + [4.0] * 3 + [3.0], None),
+        ([1.0] * 4 + [2.0] * 4, 4),
+        ([1.0] * 3 + [2.0] * 4, None),
     ],
 )
 def test_explosion(losses: list[float], step: int | None) -> None:

@@ -1,5 +1,6 @@
 """GradScaler's automaton and its equilibrium, against their closed forms."""
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 
@@ -96,8 +97,8 @@ def test_equilibrium_of_general_factors() -> None:
     beta = math.log(1 / settings.backoff_factor) / math.log(settings.growth_factor)
     steps = 21 * 400
     scales = [settings.init_scale, *automaton(lambda scale, _: scale >= 2.0**16, settings, steps)]
-    skipped = sum(after < before for before, after in zip(scales, scales[1:], strict=False))
-    growths = sum(after > before for before, after in zip(scales, scales[1:], strict=False))
+    skipped = sum(after < before for before, after in itertools.pairwise(scales))
+    growths = sum(after > before for before, after in itertools.pairwise(scales))
     assert growths == pytest.approx(beta * skipped, abs=beta)
     assert skipped / steps == pytest.approx(1 / (1 + beta * settings.growth_interval), rel=1e-2)
 
@@ -107,7 +108,7 @@ def test_noisy_gradients_skip_between_the_two_bounds() -> None:
     settings = DynamicLossScaling(kind="dynamic", growth_interval=20)
     noise = torch.randn(40_000, generator=torch.Generator().manual_seed(0)).tolist()
     scales = [2.0**15, *automaton(lambda scale, step: scale * 2 ** noise[step] >= 2.0**16, settings, 40_000)]
-    skipped = sum(after < before for before, after in zip(scales, scales[1:], strict=False))
+    skipped = sum(after < before for before, after in itertools.pairwise(scales))
     assert 1 - 2 ** (-1 / 20) <= skipped / 40_000 <= 1 / 21
 
 

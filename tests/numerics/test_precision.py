@@ -54,7 +54,9 @@ def test_tf32_is_not_to_be_had_on_a_cpu() -> None:
         choose_precision("tf32", "none", "cpu")
 
 
-@pytest.mark.parametrize(("cuda", "asked", "expected"), [(True, "auto", "cuda"), (False, "auto", "cpu"), (True, "cpu", "cpu")])
+@pytest.mark.parametrize(
+    ("cuda", "asked", "expected"), [(True, "auto", "cuda"), (False, "auto", "cpu"), (True, "cpu", "cpu")]
+)
 def test_device(monkeypatch: pytest.MonkeyPatch, cuda: bool, asked: str, expected: str) -> None:
     monkeypatch.setattr(precision, "has_cuda", lambda: cuda)
     assert choose_device(asked) == expected

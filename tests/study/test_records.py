@@ -76,6 +76,7 @@ def summary(spec) -> Summary:
         initial_loss=2.5,
         final_loss=1.5,
         final_excess=None,
+        floor=None,
         eval_loss=1.6,
         eval_excess=None,
         eval_accuracy=0.5,

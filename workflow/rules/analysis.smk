@@ -69,7 +69,7 @@ rule tables:
             subcategory="Tables",
             labels={"what": "Gap to FP32, by block"},
         ),
-        tex=[f"{FOLDER}/tables/arms.tex", f"{FOLDER}/tables/runs.tex"],
+        tex=[f"{FOLDER}/tables/{table}.tex" for table in ("arms", "runs", "scaling")],
     log:
         f"{FOLDER}/logs/tables.log",
     localrule: True

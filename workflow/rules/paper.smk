@@ -35,6 +35,8 @@ rule paper:
     input:
         sources=paper_sources,
         macros=rules.macros.output,
+        plan=rules.plan.output,
+        runs=rules.collect.output.runs,
         tables=rules.tables.output,
         figures=expand(
             f"{FOLDER}/figures/{{figure}}.{{suffix}}",
@@ -53,8 +55,9 @@ rule paper:
     localrule: True
     params:
         folder=FOLDER,
+        sources=PAPER,
         code=sources_digest(["halfscale.analysis.paper"]),
     message:
         "paper {output}"
     shell:
-        "{HALFSCALE} paper {params.folder:q} > {log:q} 2>&1"
+        "{HALFSCALE} paper {params.folder:q} --sources {params.sources:q} > {log:q} 2>&1"

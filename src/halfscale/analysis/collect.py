@@ -172,6 +172,7 @@ def run_row(member: Member, summary: Summary, causes: pd.Series) -> dict[str, An
         "initial_loss": summary.initial_loss,
         "final_loss": summary.final_loss,
         "final_excess": summary.final_excess,
+        "floor": summary.floor,
         "eval_loss": summary.eval_loss,
         "eval_excess": summary.eval_excess,
         "eval_accuracy": summary.eval_accuracy,

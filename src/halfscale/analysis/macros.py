@@ -4,13 +4,11 @@ The paper writes \val{transformer.fp16.skipped}; a key that is not there is a Te
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 
 from halfscale.analysis.collect import read_plan, read_summaries
 from halfscale.analysis.latex import escape, number, percent, scale, setting
@@ -34,17 +32,17 @@ def write_macros(folder: Path) -> None:
 
     Raises:
         RecordError: a plan or a summary is missing or not whole.
-        OSError: tables/arms.csv or traces.parquet is missing.
+        OSError: tables/arms.csv is missing.
         ValueError: two values have the same key.
     """
     plan = read_plan(folder)
-    summaries = list(read_summaries(folder, plan).values())
+    summaries = read_summaries(folder, plan)
     arms = read_arms(folder)
     values = unique_keys(
         [
-            *study_values(plan, summaries),
+            *study_values(plan, list(summaries.values())),
             *(item for workload in plan.study.workloads for item in workload_values(workload, arms)),
-            *floor_values(plan, folder / "traces.parquet"),
+            *floor_values(plan, summaries),
             *(item for arm in arms.itertuples() for item in arm_values(arm)),
         ]
     )
@@ -103,13 +101,11 @@ def workload_values(workload: Workload, arms: pd.DataFrame) -> Iterator[tuple[st
     yield f"{name}.arms", number(int((arms["workload"] == name).sum()))
 
 
-def floor_values(plan: Plan, traces: Path) -> Iterator[tuple[str, str]]:
-    """Yield the mean loss of each workload's oracle over the training samples, in nats."""
-    reference = [("arm", "==", plan.study.reference)]
-    table = pq.read_table(traces, columns=["workload", "oracle_loss"], filters=reference).to_pandas()
+def floor_values(plan: Plan, summaries: Mapping[str, Summary]) -> Iterator[tuple[str, str]]:
+    """Yield the lowest expected loss that any model can reach on each workload's data, in nats."""
+    run_of = {member.workload: member.run_id for member in plan.members}
     for workload in plan.study.workloads:
-        losses = table.loc[table["workload"] == workload.name, "oracle_loss"].dropna()
-        yield f"{workload.name}.floor", number(float(losses.astype(np.float64).mean()) if len(losses) else None)
+        yield f"{workload.name}.floor", number(summaries[run_of[workload.name]].floor)
 
 
 def arm_values(arm: Any) -> Iterator[tuple[str, str]]:

@@ -212,7 +212,7 @@ def scaling_tex(arms: pd.DataFrame) -> str:
         Column("Scaling", "", "l"),
         Column("$S_0$", "", "r"),
         Column("$N$", "(steps)", "r"),
-        Column("$g$", "", "r"),
+        Column("$\\gamma$", "", "r"),
         Column("$b$", "", "r"),
         Column("$S_T$", "", "r"),
         Column("Updates", "/steps", "r"),
@@ -239,7 +239,7 @@ def scaling_tex(arms: pd.DataFrame) -> str:
         ]
 
     caption = (
-        "Loss scaling by arm, of arms that scale or overflow. $S_0$: initial scale; $N$: growth interval; $g$, $b$: growth and backoff factor; $S_T$: scale after the last step, the lower "
+        "Loss scaling by arm, of arms that scale or overflow. $S_0$: initial scale; $N$: growth interval; $\\gamma$, $b$: growth and backoff factor; $S_T$: scale after the last step, the lower "
         "median of the completed runs; -- where it does not apply. Counts are totals over all runs of the arm, "
         "diverged ones included. Skipped: steps skipped in calibration (c), on a growth probe (g) and sporadically (s)."
     )

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from halfscale.instruments.telemetry import Fetched
-from halfscale.study.records import final_steps
 
 
 @dataclass(frozen=True)
@@ -46,11 +45,13 @@ def find_nonfinite_parameter(model: nn.Module, step: int) -> Divergence | None:
 def find_explosion(trace: pd.DataFrame) -> Divergence | None:
     """Return where the loss rose for good: every loss of the last tenth above every loss of the first tenth.
 
+    A tenth is four steps at least, and no run of fewer than eight steps is judged: chance alone would put four last
+    losses above four first ones in one run of 70 that does not train at all, and one last above one first in every other.
     Comparing with the initial loss alone would not do: a run that does not train at all would fail by the noise of
     one batch, so as many first steps as last ones are taken.
     """
     loss = trace["loss"].to_numpy(dtype=np.float64)
-    tenth = final_steps(len(loss))
+    tenth = max(4, len(loss) // 10)
     ceiling = loss[:tenth].max()
     if len(loss) < 2 * tenth or not (loss[-tenth:] > ceiling).all():
         return None

@@ -8,7 +8,7 @@ from torch import nn
 from halfscale.instruments.forward import forward
 from halfscale.numerics.precision import arithmetic
 from halfscale.study.records import Effective
-from halfscale.study.runs import RunSpec
+from halfscale.study.spec import RunSpec
 from halfscale.workloads.batch import Data
 
 

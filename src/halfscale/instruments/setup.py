@@ -9,7 +9,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from halfscale.errors import UserError
 from halfscale.study import workload
-from halfscale.study.runs import RunSpec
+from halfscale.study.spec import RunSpec
 from halfscale.workloads.registry import build_model
 
 

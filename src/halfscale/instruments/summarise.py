@@ -6,8 +6,7 @@ from halfscale.instruments.describe import describe_environment
 from halfscale.instruments.divergence import Divergence
 from halfscale.instruments.evaluate import Evaluation
 from halfscale.study.records import Effective, Summary, final_steps, finite_or_none
-from halfscale.study.runs import RunSpec
-from halfscale.study.sources import run_digest
+from halfscale.study.spec import RunSpec
 
 
 def summarise(
@@ -17,6 +16,8 @@ def summarise(
     divergence: Divergence | None,
     evaluation: Evaluation | None,
     effective: Effective,
+    floor: float | None,
+    code: str,
     seconds: float,
     trace_sha256: str,
 ) -> Summary:
@@ -43,12 +44,13 @@ def summarise(
         initial_loss=finite_or_none(trace["loss"].iloc[0]),
         final_loss=finite_or_none(last["loss"].mean()) if completed else None,
         final_excess=finite_or_none(excess) if completed else None,
+        floor=floor,
         eval_loss=finite_or_none(evaluation.loss) if evaluation else None,
         eval_excess=finite_or_none(evaluation.excess) if evaluation else None,
         eval_accuracy=evaluation.accuracy if evaluation else None,
         effective=effective,
         environment=describe_environment(effective.device),
-        code=run_digest(spec),
+        code=code,
         seconds=seconds,
         trace_sha256=trace_sha256,
     )

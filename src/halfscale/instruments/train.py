@@ -31,7 +31,8 @@ from halfscale.numerics.precision import (
 )
 from halfscale.study.arm import NoLossScaling
 from halfscale.study.records import Effective, Summary, write_summary, write_trace
-from halfscale.study.runs import RunSpec
+from halfscale.study.sources import run_digest
+from halfscale.study.spec import RunSpec
 from halfscale.workloads.batch import Data
 from halfscale.workloads.registry import build_data
 
@@ -49,6 +50,8 @@ class Run:
     scaler: GradScaler
     telemetry: Telemetry
     effective: Effective
+    code: str
+    """Hash of the sources, taken before the first step: an edit made while a run trains is not what ran."""
     updates: int = 0
     """Updates applied, counted at the optimizer itself and not derived from the scaler's findings."""
 
@@ -77,7 +80,9 @@ def train(spec: RunSpec, folder: Path, progress: Callable[[int], None] = lambda 
         trace = trace[: divergence.step + 1]
     digest = write_trace(trace, spec, folder / "trace.parquet")
     final_scale = run.telemetry.scales_after[len(trace) - 1]
-    summary = summarise(spec, trace, final_scale, divergence, evaluation, run.effective, seconds, digest)
+    summary = summarise(
+        spec, trace, final_scale, divergence, evaluation, run.effective, run.data.floor, run.code, seconds, digest
+    )
     write_summary(summary, folder / "summary.json")
     return summary
 
@@ -97,8 +102,8 @@ def prepare(spec: RunSpec) -> Run:
     effective = describe_effective(
         device, precision, spec.precision, choose_backend(spec.backend, device), scaler, data.fingerprint
     )
-    telemetry = Telemetry(model, device)
-    run = Run(spec, device, model, data, optimizer, make_schedule(spec, optimizer), scaler, telemetry, effective)
+    telemetry, code = Telemetry(model, device), run_digest(spec)
+    run = Run(spec, device, model, data, optimizer, make_schedule(spec, optimizer), scaler, telemetry, effective, code)
     optimizer.register_step_post_hook(lambda *_: setattr(run, "updates", run.updates + 1))
     return run
 

@@ -88,6 +88,21 @@ def describe(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
+def parse_study_text(text: str, source: str) -> Study:
+    """Check a whole study given as JSON text.
+
+    Raises:
+        ConfigError: it is no JSON mapping, or the settings do not make a study.
+    """
+    try:
+        settings = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{source}: is not JSON: {error}") from None
+    if not isinstance(settings, dict):
+        raise ConfigError(f"{source}: holds {shorten(settings)}; a study is a mapping of keys to values")
+    return parse_study(settings, source)
+
+
 def overlay(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     """Return `above` laid over `below`: mappings merge, everything else is replaced."""
     merged = dict(below)

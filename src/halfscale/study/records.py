@@ -106,6 +106,8 @@ class Summary(Model):
     """Mean training loss over the last tenth of the steps; null for a diverged run."""
     final_excess: float | None
     """The same, less the oracle's loss on the same samples; null where there is no oracle."""
+    floor: float | None
+    """The lowest expected loss that any model can reach on this data, in nats; null where it is not known."""
     eval_loss: float | None
     eval_excess: float | None
     eval_accuracy: float | None

@@ -1,0 +1,46 @@
+# make study   the environment, the default study, the paper
+# make test    the environment, every test
+# Both set up what is missing and nothing else.
+
+PYTHON ?= python3
+CORES ?= all
+BIN := .venv/bin
+
+.PHONY: study test check format lock latex
+.DEFAULT_GOAL := study
+
+# The environment is made under its final name last, so that an interrupted set-up is never taken for a finished one.
+.venv/ready: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "halfscale needs Python 3.11 or newer; set PYTHON=python3.x"; exit 1; }
+	rm -f $@
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $@
+
+latex:
+	@sh workflow/scripts/get_latex.sh
+
+study: .venv/ready latex
+	@sh workflow/scripts/study.sh $(BIN) $(CORES)
+
+test: .venv/ready latex
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+
+check: .venv/ready
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/mypy
+	$(BIN)/snakemake --lint
+
+format: .venv/ready
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	$(BIN)/snakefmt Snakefile workflow
+
+# The pins hold torch and torchvision together; everything else is the newest that fits.
+lock:
+	uv pip compile --universal --python-version 3.11 --extra dev --no-annotate --custom-compile-command "make lock" \
+		--constraint constraints.txt pyproject.toml --output-file requirements.lock
