@@ -12,7 +12,8 @@ from importlib.metadata import version
 import pytest
 
 from halfscale.analysis.collect import collect
-from halfscale.analysis.draw import FIGURES, draw_figure, figure_names
+from halfscale.analysis.draw import draw_figure
+from halfscale.analysis.figures import FIGURES, figure_names
 from halfscale.analysis.tables import write_tables
 
 NAMES = ["final_gap", "loss_by_arm", "scale_trajectory", "skips_by_cause"]
@@ -30,8 +31,8 @@ def study(finished_study, tmp_path_factory):
 @pytest.fixture(scope="module")
 def drawn_twice(study, tmp_path_factory):
     """Every figure, drawn by two processes at once that share a new font cache, and hash strings differently."""
-    script = "import sys; from pathlib import Path; from halfscale.analysis.draw import draw_figure, figure_names\n"
-    script += "for name in figure_names(): draw_figure(name, Path(sys.argv[1]))"
+    script = "import sys; from pathlib import Path; from halfscale.analysis.draw import draw_figure\n"
+    script += f"for name in {NAMES}: draw_figure(name, Path(sys.argv[1]))"
     cache = tmp_path_factory.mktemp("matplotlib")
     copies, processes = [], []
     for seed in ("1", "2"):
@@ -51,7 +52,7 @@ def test_the_figures_are_the_files_of_their_folder():
 
 def test_the_names_are_had_without_matplotlib():
     """The Snakefile asks for them each time it is parsed."""
-    code = "import sys; from halfscale.analysis.draw import figure_names; figure_names(); print(*sys.modules)"
+    code = "import sys; from halfscale.analysis.figures import figure_names; figure_names(); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert {"matplotlib", "seaborn", "torch"}.isdisjoint(loaded)
 

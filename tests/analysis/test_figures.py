@@ -13,7 +13,7 @@ from matplotlib.text import Text
 
 from halfscale.analysis import style
 from halfscale.analysis.collect import collect, read_runs
-from halfscale.analysis.draw import figure_names
+from halfscale.analysis.figures import figure_names
 from halfscale.analysis.statistics import mean_with_interval
 from halfscale.analysis.tables import write_tables
 
@@ -84,9 +84,9 @@ def gaps(study):
 
 
 def test_trajectory_has_a_panel_for_each_dynamic_arm_and_one_for_the_static(trajectory):
-    titles = [[ax.get_title(loc="left") for ax in block.axes] for block in trajectory.subfigs]
     dynamic = ["fp16", "fp16-init-2e24"]
-    assert titles == [[*dynamic, "static scales"], [*dynamic, "bf16-scaled", "static scales"]]
+    titles = [ax.get_title(loc="left") for ax in trajectory.axes]
+    assert titles == [*dynamic, *dynamic, "bf16-scaled", "static scales", "static scales"]
     assert [text for text in texts(trajectory) if text in ("resnet50", "transformer")] == ["resnet50", "transformer"]
 
 
@@ -114,7 +114,7 @@ def test_trajectory_marks_every_skipped_step_by_cause(trajectory, study):
 
 
 def test_trajectory_ends_diverged_runs_with_a_cross(trajectory):
-    static = trajectory.subfigs[0].axes[2]
+    static = trajectory.axes[5]
     crosses = [line for line in static.get_lines() if line.get_marker() == "x"]
     assert [(line.get_xdata()[0], line.get_ydata()[0]) for line in crosses] == [(20, 10)] * 3
     assert not [line for line in trajectory.axes[0].get_lines() if line.get_marker() == "x"]
@@ -125,7 +125,7 @@ def test_trajectory_axis_is_in_powers_of_two(trajectory):
     labels = [label.get_text() for label in ax.get_yticklabels()]
     assert all(label.startswith("$2^{") for label in labels)
     assert np.all(ax.get_yticks() == np.round(ax.get_yticks()))
-    assert "fp16-static-2e10 ($2^{10}$)" in texts(trajectory.subfigs[0].axes[2])
+    assert "fp16-static-2e10 ($2^{10}$)" in texts(trajectory.axes[5])
     assert "from $2^{16}$, ×2 per 5, ×0.5" in texts(ax)
 
 

@@ -144,34 +144,44 @@ def test_the_font_is_the_one_that_ships_with_matplotlib():
 def test_no_type_is_smaller_than_7_points():
     assert min(style.SMALL, style.NORMAL, style.LARGE) >= 7
     sizes = {key: size for key, size in style.RC.items() if key.endswith("size") and "major" not in key}
-    assert len(sizes) == 7
+    assert len(sizes) == 6
     assert min(sizes.values()) >= 7
 
 
 def test_small_multiples_give_each_workload_its_panels():
-    figure, blocks = style.small_multiples({"a": 5, "b": 1}, columns=3, panel_height=1.0)
-    assert [len(panels) for _, panels in blocks.values()] == [5, 1]
-    assert figure.get_size_inches().tolist() == pytest.approx([style.TEXT_WIDTH, 3 * 1.0 + 2 * 0.45])
-    first, *others = blocks["a"][1]
+    figure, blocks = style.small_multiples({"a": 5, "b": 1}, columns=3, title_lines=1, ylabel="loss (nats)")
+    assert [len(block.panels) for block in blocks.values()] == [5, 1]
+    assert figure.get_figwidth() == style.TEXT_WIDTH
+    first, *others = blocks["a"].panels
     assert all(first.get_shared_x_axes().joined(first, ax) for ax in others)
-    assert not first.get_shared_x_axes().joined(first, blocks["b"][1][0])
-    labelled = [ax.xaxis.get_tick_params()["labelbottom"] for ax in blocks["a"][1]]
-    assert labelled == [False, False, True, True, True]  # the third has no panel below it
+    assert all(first.get_shared_y_axes().joined(first, ax) for ax in others)
+    assert not first.get_shared_x_axes().joined(first, blocks["b"].panels[0])
+    assert [ax.xaxis.get_tick_params()["labelbottom"] for ax in blocks["a"].panels] == [False, False, True, True, True]
+    assert [ax.yaxis.get_tick_params()["labelleft"] for ax in blocks["a"].panels] == [True, False, False, True, False]
+    sizes = [ax.get_position().size * figure.get_size_inches() for block in blocks.values() for ax in block.panels]
+    assert all(size == pytest.approx(sizes[0]) for size in sizes)
+
+
+def test_small_multiples_make_room_for_long_titles():
+    heights = [
+        style.small_multiples({"a": 4}, columns=2, title_lines=lines, ylabel="")[0].get_figheight() for lines in (1, 3)
+    ]
+    assert heights[1] - heights[0] == pytest.approx(2 * 2 * style.LINE)  # two rows, two lines more each
 
 
 def test_rows_of_arms_put_the_first_arm_on_top():
     names = {"a": ["fp32", "bf16", "fp16"], "b": []}
     colours = {"fp32": "#111111", "bf16": "#222222", "fp16": "#333333"}
-    figure, panels = style.rows_of_arms(names, colours, margin=0.5, sharex=False)
+    figure, panels = style.rows_of_arms(names, colours, right=1.0, sharex=False)
     labels = panels["a"].get_yticklabels()
     assert [(label.get_text(), label.get_color()) for label in labels] == list(colours.items())
     assert panels["a"].get_ylim() == (2.5, -0.5)
     assert panels["b"].get_ylim() == (0.5, -0.5)
-    assert figure.get_figheight() == pytest.approx((3 + 1) * 0.2 + 2 * 0.5)
+    assert figure.get_figheight() == pytest.approx((3 + 1) * 0.2 + 2 * 0.7)
 
 
 def test_rows_are_as_high_as_their_names():
     names = {"a": ["fp32", "scaler_init_scale-2e24_growth_interval-5"]}
     assert style.most_lines(names["a"], style.ROW_NAME) == 2
-    figure, _ = style.rows_of_arms(names, dict.fromkeys(names["a"], "black"), margin=0.5, sharex=False)
-    assert figure.get_figheight() == pytest.approx(2 * 0.32 + 0.5)
+    figure, _ = style.rows_of_arms(names, dict.fromkeys(names["a"], "black"), right=1.0, sharex=False)
+    assert figure.get_figheight() == pytest.approx(2 * 0.32 + 0.7)

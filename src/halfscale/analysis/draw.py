@@ -1,27 +1,16 @@
-"""Draw a figure from a study's tables and traces: PDF for the paper, PNG for the web, a JSON sidecar for provenance.
-
-A figure is a module of halfscale.analysis.figures with INPUTS (files it reads, relative to the study folder), TITLE,
-CAPTION and draw(folder), which returns a matplotlib Figure. To add a figure, add its file.
-"""
+"""Draw a figure from a study's tables and traces: PDF for the paper, PNG for the web, a JSON sidecar for provenance."""
 
 import json
-import pkgutil
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 import pandas as pd
 
+from halfscale.analysis.figures import figure_names
 from halfscale.machine.provenance import git_commit, versions
 from halfscale.study.records import sha256
 from halfscale.study.whole import whole_file, write_text
-
-FIGURES = Path(__file__).with_name("figures")
-
-
-def figure_names() -> list[str]:
-    """Return the names of all figures. Reads the folder only: the Snakefile calls this, and matplotlib is slow."""
-    return sorted(module.name for module in pkgutil.iter_modules([str(FIGURES)]) if not module.name.startswith("_"))
 
 
 def draw_figure(name: str, folder: Path) -> None:
@@ -46,8 +35,6 @@ def draw_figure(name: str, folder: Path) -> None:
         mpl.rcdefaults()  # a matplotlibrc on this machine must not change the figure
         mpl.rcParams.update(style.RC)  # type: ignore[arg-type]
         figure = module.draw(folder)
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")  # laid out once, the same for both files
         with whole_file(target / f"{name}.pdf") as path:
             figure.savefig(path, metadata={"CreationDate": None})
         with whole_file(target / f"{name}.png") as path:

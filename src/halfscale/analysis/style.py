@@ -3,13 +3,13 @@
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure, SubFigure
-from matplotlib.transforms import offset_copy
+from matplotlib.figure import Figure
 
 from halfscale.study.arm import Arm
 
@@ -38,7 +38,6 @@ RC: dict[str, Any] = {
     "xtick.labelsize": SMALL,
     "ytick.labelsize": SMALL,
     "legend.fontsize": SMALL,
-    "figure.labelsize": NORMAL,
     "legend.frameon": False,
     # Type 42 stays text that can be searched; publishers refuse Type 3.
     "pdf.fonttype": 42,
@@ -65,8 +64,6 @@ RC: dict[str, Any] = {
     "lines.solid_capstyle": "butt",
     "figure.dpi": 100,
     "savefig.dpi": 200,
-    "figure.constrained_layout.h_pad": 0.03,
-    "figure.constrained_layout.w_pad": 0.03,
 }
 """matplotlib's settings for every figure, laid over its own defaults."""
 
@@ -163,70 +160,103 @@ def note(ax: Axes, x: float, y: float, text: str, **place: Any) -> None:
     ax.text(x, y, text, transform=ax.transAxes, size=SMALL, color=MUTED, bbox=box, zorder=5, **place)
 
 
+@dataclass(frozen=True)
+class Block:
+    """The panels of one workload, which share both axes."""
+
+    panels: list[Axes]
+    top: float
+    """Upper edge, inches above the figure's lower edge."""
+
+
 def small_multiples(
-    counts: Mapping[str, int], columns: int, panel_height: float
-) -> tuple[Figure, dict[str, tuple[SubFigure, list[Axes]]]]:
-    """Return a figure of one block of panels a workload; the panels of a block share both axes.
+    counts: Mapping[str, int], columns: int, title_lines: int, ylabel: str
+) -> tuple[Figure, dict[str, Block]]:
+    """Return a figure of one block of panels a workload, all panels of one size and over optimizer steps.
+
+    Places are plain sums of inches. matplotlib's constrained layout solves for them with a solver whose last bit
+    depends on memory addresses, and then no two builds are sure to be the same bytes.
 
     Args:
         counts: panels by workload, each at least one.
         columns: panels side by side.
-        panel_height: inches, title included.
+        title_lines: lines of type above a panel.
+        ylabel: what the panels show, with its unit.
     """
+    head, title, height, foot, left, gap = 0.16, LINE * title_lines + 0.12, 0.9, 0.48, 0.54, 0.14
+    width = (TEXT_WIDTH - left - gap * columns) / columns
     rows = {workload: math.ceil(count / columns) for workload, count in counts.items()}
-    heights = [count * panel_height + 0.45 for count in rows.values()]
-    figure = Figure(figsize=(TEXT_WIDTH, sum(heights)), layout="constrained")
-    blocks = figure.subfigures(len(counts), 1, height_ratios=heights, squeeze=False)[:, 0]
-    panels = {}
-    for block, (workload, count) in zip(blocks, counts.items(), strict=True):
-        block.suptitle(workload, x=0.01, ha="left", size=LARGE, weight="bold")
-        grid = block.subplots(rows[workload], columns, sharex=True, sharey=True, squeeze=False)
-        for ax in grid.flat[count:]:
-            ax.remove()
-        for ax in grid.flat[max(0, count - columns) : count]:
-            ax.xaxis.set_tick_params(labelbottom=True)  # the lowest of its column, though not of the grid
-        panels[workload] = (block, list(grid.flat[:count]))
-    return figure, panels
+    top = sum(head + count * (title + height) + foot for count in rows.values())
+    figure = Figure(figsize=(TEXT_WIDTH, top))
+    blocks = {}
+    for workload, count in counts.items():
+        panels: list[Axes] = []
+        for index in range(count):
+            row, column = divmod(index, columns)
+            place = (left + column * (width + gap), top - head - (row + 1) * (title + height), width, height)
+            first = panels[0] if panels else None
+            ax = figure.add_axes(in_inches(figure, place), sharex=first, sharey=first)
+            ax.tick_params(labelleft=column == 0, labelbottom=index + columns >= count)
+            panels.append(ax)
+        bottom = top - head - rows[workload] * (title + height)
+        write(figure, 0.05, top - 0.03, workload, va="top", size=LARGE, weight="bold")
+        write(figure, (left + TEXT_WIDTH - gap) / 2, bottom - 0.36, "optimizer step", ha="center")
+        write(figure, 0.04, (top - head - title + bottom) / 2, ylabel, rotation=90, va="center")
+        blocks[workload] = Block(panels, top)
+        top = bottom - foot
+    return figure, blocks
 
 
-def block_note(block: SubFigure, text: str) -> None:
+def in_inches(figure: Figure, place: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+    """Return left, bottom, width and height, given in inches, as the figure's fractions."""
+    width, height = figure.get_size_inches()
+    return (place[0] / width, place[1] / height, place[2] / width, place[3] / height)
+
+
+def write(figure: Figure, x: float, y: float, text: str, **look: Any) -> None:
+    """Write text at a place given in inches from the figure's lower left corner."""
+    width, height = figure.get_size_inches()
+    figure.text(x / width, y / height, text, **look)
+
+
+def block_note(block: Block, text: str) -> None:
     """Write a note at the right of a block, level with the workload's name."""
-    corner = offset_copy(block.transSubfigure, block.figure, x=-4, y=-3, units="points")
-    block.text(1, 1, text, transform=corner, ha="right", va="top", size=SMALL, color=MUTED)
+    figure = block.panels[0].get_figure(root=True)
+    assert figure is not None
+    write(figure, TEXT_WIDTH - 0.05, block.top - 0.05, text, ha="right", va="top", size=SMALL, color=MUTED)
 
 
 def rows_of_arms(
-    names: Mapping[str, Sequence[str]], colours: Mapping[str, str], margin: float, sharex: bool
+    names: Mapping[str, Sequence[str]], colours: Mapping[str, str], right: float, sharex: bool
 ) -> tuple[Figure, dict[str, Axes]]:
     """Return a figure of one panel a workload, one below the other, with a row for each of its arms.
 
     Args:
         names: arms by workload; a workload without any gets an empty row.
         colours: of the arms.
-        margin: inches a workload for its title and axis.
+        right: inches to keep free at the right.
         sharex: whether the workloads share one x axis.
     """
-    height = 0.08 + LINE * most_lines(chain(*names.values()), ROW_NAME)
-    heights = [max(1, len(arms)) * height for arms in names.values()]
-    figure = Figure(figsize=(TEXT_WIDTH, sum(heights) + margin * len(heights)), layout="constrained")
-    axes = figure.subplots(len(heights), 1, height_ratios=heights, sharex=sharex, squeeze=False)[:, 0]
-    for ax, (workload, arms) in zip(axes, names.items(), strict=True):
+    head, foot = 0.28, 0.42
+    row = 0.08 + LINE * most_lines(chain(*names.values()), ROW_NAME)
+    heights = [max(1, len(arms)) * row for arms in names.values()]
+    top = sum(head + height + foot for height in heights)
+    figure = Figure(figsize=(TEXT_WIDTH, top))
+    panels: dict[str, Axes] = {}
+    for workload, arms in names.items():
+        ax = figure.add_subplot(sharex=next(iter(panels.values())) if sharex and panels else None)
         ax.set_ylim(max(1, len(arms)) - 0.5, -0.5)  # the first arm on top
         ax.set_yticks(range(len(arms)), [wrap(arm, ROW_NAME) for arm in arms])
         for label, arm in zip(ax.get_yticklabels(), arms, strict=True):
             label.set_color(colours[arm])
         ax.grid(visible=False, axis="y")
         ax.tick_params(axis="y", length=0)
-        ax.xaxis.set_tick_params(labelbottom=True)
-        ax.set_title(" ", size=LARGE)  # keeps room for the workload's name, which stands above those of the arms
-        ax.annotate(
-            workload,
-            (0.01, 1),
-            (0, 4),
-            xycoords=("figure fraction", "axes fraction"),
-            textcoords="offset points",
-            size=LARGE,
-            weight="bold",
-            in_layout=False,
-        )
-    return figure, dict(zip(names, axes, strict=True))
+        panels[workload] = ax
+    widths = [label.get_window_extent().width for ax in panels.values() for label in ax.get_yticklabels()]
+    left = 0.15 + max(widths, default=0.0) / figure.dpi
+    for (workload, ax), height in zip(panels.items(), heights, strict=True):
+        write(figure, 0.05, top - 0.05, workload, va="top", size=LARGE, weight="bold")
+        top -= head + height
+        ax.set_position(in_inches(figure, (left, top, TEXT_WIDTH - left - right, height)))
+        top -= foot
+    return figure, panels

@@ -52,7 +52,7 @@ def draw(folder: Path) -> Figure:
         ]
         for workload in arms.workloads
     }
-    figure, panels = rows_of_arms(shown, colours, margin=0.55, sharex=False)
+    figure, panels = rows_of_arms(shown, colours, right=2.36, sharex=False)
     for workload, ax in panels.items():
         here = gaps[gaps["workload"] == workload]
         blocks = {name: here.loc[here["arm"] == name, "gap"].to_numpy(float) for name in shown[workload]}

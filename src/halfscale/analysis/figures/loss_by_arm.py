@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from halfscale.analysis.figures._inputs import Arms, diverged_by_arm, diverged_runs, read_arms, read_table, read_traces
-from halfscale.analysis.style import INK, LINE, SMALL, block_note, most_lines, no_data, note, small_multiples, wrap
+from halfscale.analysis.style import INK, SMALL, block_note, most_lines, no_data, note, small_multiples, wrap
 
 INPUTS = ("plan.json", "tables/runs.csv", "traces.parquet")
 TITLE = "Training loss by arm"
@@ -40,12 +40,14 @@ def draw(folder: Path) -> Figure:
     figure, blocks = small_multiples(
         {workload: len(names) for workload, names in shown.items()},
         columns=4,
-        panel_height=1.08 + LINE * most_lines(chain(*shown.values()), NAME_WIDTH),
+        title_lines=most_lines(chain(*shown.values()), NAME_WIDTH),
+        ylabel="training loss (nats)",
     )
-    for workload, (block, panels) in blocks.items():
+    for workload, block in blocks.items():
+        panels = block.panels
         rows = traces[traces["workload"] == workload]
         window = smoothing_window(int(rows["step"].max()) + 1)
-        losses = {name: smooth(rows[rows["arm"] == name], window) for name in {arms.reference, *shown[workload]}}
+        losses = {name: smooth(rows[rows["arm"] == name], window) for name in [arms.reference, *shown[workload]]}
         completed = {
             name: table.drop(columns=[seed for seed in table if (workload, name, seed) in bad])
             for name, table in losses.items()
@@ -66,8 +68,6 @@ def draw(folder: Path) -> Figure:
         set_limits(panels[0], completed[arms.reference], list(completed.values()), floor)
         label_first(panels[0], completed[arms.reference], arms.reference, floor)
         block_note(block, f"mean and range of {rows['seed'].nunique()} seeds; rolling mean of {window} steps")
-        block.supxlabel("optimizer step")
-        block.supylabel("training loss (nats)")
     return figure
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure, SubFigure
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -14,7 +14,6 @@ from halfscale.analysis.style import (
     CAUSES,
     INK,
     LARGE,
-    LINE,
     MUTED,
     NORMAL,
     SMALL,
@@ -58,10 +57,9 @@ def draw(folder: Path) -> Figure:
         static[workload] = [arm for arm in present if arm.effective_loss_scaling.kind == "static"]
     counts = {name: max(1, len(dynamic[name]) + bool(static[name])) for name in arms.workloads}
     names = [arm.name for members in dynamic.values() for arm in members]
-    figure, blocks = small_multiples(counts, 3, panel_height=1.18 + LINE * most_lines(names, NAME_WIDTH))
-    for workload, (block, panels) in blocks.items():
-        block.supxlabel("optimizer step")
-        block.supylabel("loss scale")
+    figure, blocks = small_multiples(counts, 3, title_lines=1 + most_lines(names, NAME_WIDTH), ylabel="loss scale")
+    for workload, block in blocks.items():
+        panels = block.panels
         rows = traces[traces["workload"] == workload]
         if not len(rows):
             no_data(panels[0])
@@ -73,14 +71,14 @@ def draw(folder: Path) -> Figure:
         panels[0].xaxis.set_major_locator(MaxNLocator(5, integer=True))
         set_scale_axis(panels[0], rows.loc[rows["arm"].isin([arm.name for arm in dynamic[workload]]), "exponent"])
         if static[workload]:
-            ax = panels[-1] if not dynamic[workload] else with_own_scale(block, panels[-1])
+            ax = panels[-1] if not dynamic[workload] else with_own_scale(figure, panels[-1])
             for arm in static[workload]:
                 draw_arm(ax, rows[rows["arm"] == arm.name], colours[arm.name], diverged)
                 name_line(ax, arm, colours[arm.name])
             head(ax, "static scales", "never move; axis not shared", INK)
             set_scale_axis(ax, rows.loc[rows["arm"].isin([arm.name for arm in static[workload]]), "exponent"])
             ax.set_yticks([])
-    add_key(blocks[arms.workloads[0]][0])
+    add_key(figure)
     return figure
 
 
@@ -152,16 +150,14 @@ def set_scale_axis(ax: Axes, exponents: pd.Series) -> None:
     ax.yaxis.set_major_formatter(FuncFormatter(lambda exponent, _: power_of_two(2.0**exponent)))
 
 
-def with_own_scale(block: SubFigure, ax: Axes) -> Axes:
+def with_own_scale(figure: Figure, ax: Axes) -> Axes:
     """Return axes in place of these, which share the steps but not the scale with the rest of the block."""
-    place = ax.get_subplotspec()
-    assert place is not None
-    own = block.add_subplot(place, sharex=ax)
+    own = figure.add_axes(ax.get_position().bounds, sharex=ax)
     ax.remove()
     return own
 
 
-def add_key(block: SubFigure) -> None:
+def add_key(figure: Figure) -> None:
     """Say what the marks mean, beside the first workload's name."""
     marks = [
         Line2D(
@@ -179,6 +175,6 @@ def add_key(block: SubFigure) -> None:
     ]
     marks.append(Line2D([], [], linestyle="none", marker="x", color=INK, markersize=4.5, label="run diverged"))
     marks[0].set_label(f"skipped: {marks[0].get_label()}")
-    block.legend(
+    figure.legend(
         handles=marks, loc="upper right", ncols=4, handletextpad=0.1, columnspacing=1, borderpad=0, borderaxespad=0.4
     )

@@ -47,7 +47,7 @@ def draw(folder: Path) -> Figure:
         workload: [arm.name for arm in arms.in_order(runs.loc[runs["workload"] == workload, "arm"])]
         for workload in arms.workloads
     }
-    figure, panels = rows_of_arms(shown, colours, margin=0.55, sharex=True)
+    figure, panels = rows_of_arms(shown, colours, right=1.5, sharex=True)
     for workload, ax in panels.items():
         for row, name in enumerate(shown[workload]):
             mine = runs[(runs["workload"] == workload) & (runs["arm"] == name)]
