@@ -107,7 +107,8 @@ def figure(
     names: Annotated[list[str] | None, typer.Argument(help="Figures to draw; all of them when left out.")] = None,
 ) -> None:
     """Draw figures of a study: PDF, PNG and a JSON sidecar each."""
-    from halfscale.analysis.draw import draw_figure, figure_names
+    from halfscale.analysis.draw import draw_figure
+    from halfscale.analysis.figures import figure_names
 
     for name in names or figure_names():
         draw_figure(name, folder)

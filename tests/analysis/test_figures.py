@@ -289,6 +289,7 @@ def test_gaps_say_how_many_runs_diverged(gaps):
         ([100.0, 200.0, 300.0], "+200 [−48, +448]"),
         ([-0.01, -0.02, -0.03], "−0.020 [−0.045, +0.005]"),
         ([5.0], "+5.0"),
+        ([1e-5, 2e-5, 3e-5], "+2.0 [−0.5, +4.5] $\\times 10^{-5}$"),
         ([0.0, 0.0], "+0 [+0, +0]"),
         ([np.nan, np.nan], "–"),
     ],
@@ -308,7 +309,7 @@ def test_gaps_of_very_different_size_share_an_axis(study, tmp_path):
     ax = draw("final_gap", tmp_path / "study").axes[0]
     assert ax.get_xscale() == "symlog"
     labels = [label.get_text() for label in ax.get_xticklabels()]
-    assert labels == ["−10000", "−1000", "−100", "−10", "−1", "0", "1", "10", "100", "1000", "10000"]
+    assert labels == ["−10000", "−100", "−1", "0", "1", "100", "10000"]
 
 
 @pytest.fixture(params=figure_names())

@@ -20,7 +20,7 @@ def test_each_cause():
         "calibration",
         "calibration",
         None,
-        "sporadic",
+        "calibration",
         None,
         None,
         None,
@@ -34,11 +34,13 @@ def test_only_the_step_right_after_a_growth_is_a_probe():
     assert causes(".gss") == [None, None, "growth_probe", "sporadic"]
 
 
-def test_calibration_ends_at_the_first_clean_step():
-    assert causes("s.s") == ["calibration", None, "sporadic"]
+def test_calibration_ends_at_the_first_clean_step_after_the_scale_has_settled():
+    assert causes("s.s.s") == ["calibration", None, "calibration", None, "sporadic"]
+    assert causes("s..s") == ["calibration", None, None, "sporadic"]
+    assert causes(".s.s") == [None, "calibration", None, "sporadic"]
 
 
-def test_growth_interval_of_one_probes_after_the_first_clean_step():
+def test_a_growth_ends_calibration_too():
     assert causes("sgs") == ["calibration", None, "growth_probe"]
 
 

@@ -3,11 +3,7 @@
 
 def run_records(wildcards):
     """The records of every distinct run of the study."""
-    return [
-        f"{FOLDER}/runs/{run}/{name}"
-        for run in PLAN.runs
-        for name in ("trace.parquet", "summary.json")
-    ]
+    return [f"{FOLDER}/runs/{run}/{name}" for run in PLAN.runs for name in ("trace.parquet", "summary.json")]
 
 
 rule plan:
@@ -82,10 +78,16 @@ rule tables:
         "{HALFSCALE} tables {params.folder:q} > {log:q} 2>&1"
 
 
+def figure_title(wildcards):
+    return {"what": figure_text(wildcards.figure, "TITLE")}
+
+
+def figure_caption(wildcards):
+    return figure_text(wildcards.figure, "CAPTION")
+
+
 def figure_code(wildcards):
-    return sources_digest(
-        ["halfscale.analysis.draw", f"halfscale.analysis.figures.{wildcards.figure}"]
-    )
+    return sources_digest(["halfscale.analysis.draw", f"halfscale.analysis.figures.{wildcards.figure}"])
 
 
 rule figure:
@@ -101,7 +103,7 @@ rule figure:
             caption="../report/figure.rst",
             category="Stability",
             subcategory="Figures",
-            labels={"what": "{figure}"},
+            labels=figure_title,
         ),
         sidecar=f"{FOLDER}/figures/{{figure}}.json",
     log:
@@ -109,6 +111,7 @@ rule figure:
     localrule: True
     params:
         folder=FOLDER,
+        caption=figure_caption,
         code=figure_code,
     message:
         "figure {output.pdf}"

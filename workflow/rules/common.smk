@@ -6,7 +6,7 @@ import sys
 
 from snakemake.exceptions import WorkflowError
 
-from halfscale.analysis.draw import figure_names
+from halfscale.analysis.figures import figure_names, figure_text
 from halfscale.study.load import ConfigError, load_study
 from halfscale.study.runs import plan_study
 from halfscale.study.sources import run_digest, sources_digest
@@ -20,9 +20,7 @@ def load_plan():
 
     They are read by halfscale and not by Snakemake, whose YAML 1.1 takes 1e-4 for text and `no` for false.
     """
-    files = workflow.configfiles or [
-        os.path.join(workflow.basedir, "config", "config.yaml")
-    ]
+    files = workflow.configfiles or [os.path.join(workflow.basedir, "config", "config.yaml")]
     try:
         return plan_study(
             load_study(
@@ -52,7 +50,5 @@ def study_targets():
     if shutil.which("latexmk") or shutil.which("tectonic"):
         targets.append(f"{FOLDER}/paper.pdf")
     else:
-        logger.warning(
-            "No LaTeX engine: the study will end without paper.pdf. Install latexmk or tectonic."
-        )
+        logger.warning("No LaTeX engine: the study will end without paper.pdf. Install latexmk or tectonic.")
     return targets

@@ -21,14 +21,12 @@ rule macros:
         "{HALFSCALE} macros {params.folder:q} > {log:q} 2>&1"
 
 
+PAPER = os.path.relpath(os.path.join(workflow.basedir, "paper"))
+
+
 def paper_sources(wildcards):
     """Every source of the paper."""
-    root = os.path.relpath(os.path.join(workflow.basedir, "paper"))
-    return sorted(
-        os.path.join(folder, name)
-        for folder, _, names in os.walk(root)
-        for name in names
-    )
+    return sorted(os.path.join(folder, name) for folder, _, names in os.walk(PAPER) for name in names)
 
 
 rule paper:

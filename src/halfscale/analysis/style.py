@@ -109,7 +109,7 @@ def power_of_two(value: float) -> str:
 
 def signed(value: float, decimals: int) -> str:
     """Return a number with its sign, the minus sign a real one."""
-    return f"{value:+.{decimals}f}".replace("-", "−")
+    return f"{round(value, decimals) + 0.0:+.{decimals}f}".replace("-", "−")  # + 0.0 makes a negative zero positive
 
 
 def wrap(name: str, width: int) -> str:

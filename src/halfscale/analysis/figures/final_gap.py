@@ -104,8 +104,10 @@ def in_words(mean: Mean) -> str:
         return "–"
     spread = (mean.high - mean.low) / 2 if mean.n > 1 else abs(mean.mean)
     decimals = max(0, 1 - math.floor(math.log10(spread))) if spread > 0 else 0
-    interval = f" [{signed(mean.low, decimals)}, {signed(mean.high, decimals)}]" if mean.n > 1 else ""
-    return signed(mean.mean, decimals) + interval
+    power = decimals - 1 if decimals > 4 else 0  # a string of zeros is read more easily as a power of ten
+    interval = f" [{signed(mean.low * 10**power, decimals - power)}, {signed(mean.high * 10**power, decimals - power)}]"
+    unit = f" $\\times 10^{{-{power}}}$" if power else ""
+    return signed(mean.mean * 10**power, decimals - power) + (interval if mean.n > 1 else "") + unit
 
 
 def scale_axis(ax: Axes, drawn: np.ndarray, noise: float) -> None:
@@ -122,6 +124,7 @@ def scale_axis(ax: Axes, drawn: np.ndarray, noise: float) -> None:
     linear = 10.0**first
     ax.set_xscale("symlog", linthresh=linear, linscale=1.0)
     ax.set_xlim(1.4 * min(drawn.min(), -linear), 1.4 * max(drawn.max(), linear))
-    powers = 10.0 ** np.arange(first, last + 1)
+    every = math.ceil((last - first + 1) / 3)  # more than three labels a side run into each other
+    powers = 10.0 ** np.arange(last, first - 1, -every)[::-1]
     ax.xaxis.set_major_locator(FixedLocator([*-powers[::-1], 0.0, *powers]))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}".replace("-", "−")))

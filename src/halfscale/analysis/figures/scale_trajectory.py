@@ -32,8 +32,8 @@ CAPTION = (
     "and look darker. Each arm with a dynamic scale has a panel, and under its name its initial scale, its growth "
     "factor and the clean steps before a growth, and its backoff factor; these panels share their axes within a "
     "workload. Arms with a static scale share one panel, which does not share that axis. Marks are steps that were "
-    "skipped because the gradients overflowed, told apart by cause: calibration (before the first step that is not "
-    "skipped), growth probe (the step right after a growth), and sporadic (all others). A cross ends a run that "
+    "skipped because the gradients overflowed, told apart by cause: calibration (before the "
+    "scale has settled), growth probe (the step right after a growth), and sporadic (all others). A cross ends a run that "
     "diverged. Arms with no loss scaling are not shown."
 )
 

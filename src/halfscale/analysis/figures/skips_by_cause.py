@@ -17,7 +17,7 @@ INPUTS = ("plan.json", "tables/runs.csv")
 TITLE = "Skipped steps by cause"
 CAPTION = (
     "Share of optimizer steps that were skipped because the gradients overflowed, over all runs of an arm, by cause: "
-    "calibration (before the first step that is not skipped), growth probe (the step right after a growth), and "
+    "calibration (before the scale has settled), growth probe (the step right after a growth), and "
     "sporadic (all others). A diamond is one run. At the right, skipped steps of all steps, summed over the runs, and "
     "how many of these diverged. Only arms whose loss was scaled are shown: without a scaler no step is ever skipped."
 )
