@@ -1,24 +1,21 @@
 # From runs to tables and figures.
 
 
-def run_records(wildcards):
-    """The records of every distinct run of the study."""
-    return [f"{FOLDER}/runs/{run}/{name}" for run in PLAN.runs for name in ("trace.parquet", "summary.json")]
-
-
 rule plan:
     output:
         f"{FOLDER}/plan.json",
     log:
         f"{FOLDER}/logs/plan.log",
     localrule: True
+    conda:
+        "halfscale"
     params:
         study=STUDY.model_dump_json(),
         code=sources_digest(["halfscale.study.runs"]),
     message:
         "plan {STUDY.study}: {output}"
     shell:
-        "{HALFSCALE} plan --study {params.study:q} --output {output:q} > {log:q} 2>&1"
+        "halfscale plan --study {params.study:q} --output {output:q} > {log:q} 2>&1"
 
 
 rule collect:
@@ -37,13 +34,15 @@ rule collect:
     log:
         f"{FOLDER}/logs/collect.log",
     localrule: True
+    conda:
+        "halfscale"
     params:
-        folder=FOLDER,
+        folder=subpath(output.runs, ancestor=2),
         code=sources_digest(["halfscale.analysis.collect"]),
     message:
         "collect {output.runs}"
     shell:
-        "{HALFSCALE} collect {params.folder:q} > {log:q} 2>&1"
+        "halfscale collect {params.folder:q} > {log:q} 2>&1"
 
 
 rule tables:
@@ -69,25 +68,15 @@ rule tables:
     log:
         f"{FOLDER}/logs/tables.log",
     localrule: True
+    conda:
+        "halfscale"
     params:
-        folder=FOLDER,
+        folder=subpath(output.arms, ancestor=2),
         code=sources_digest(["halfscale.analysis.tables"]),
     message:
         "tables {output.arms}"
     shell:
-        "{HALFSCALE} tables {params.folder:q} > {log:q} 2>&1"
-
-
-def figure_title(wildcards):
-    return {"what": figure_text(wildcards.figure, "TITLE")}
-
-
-def figure_caption(wildcards):
-    return figure_text(wildcards.figure, "CAPTION")
-
-
-def figure_code(wildcards):
-    return sources_digest(["halfscale.analysis.draw", f"halfscale.analysis.figures.{wildcards.figure}"])
+        "halfscale tables {params.folder:q} > {log:q} 2>&1"
 
 
 rule figure:
@@ -109,11 +98,13 @@ rule figure:
     log:
         f"{FOLDER}/logs/figure/{{figure}}.log",
     localrule: True
+    conda:
+        "halfscale"
     params:
-        folder=FOLDER,
+        folder=subpath(output.pdf, ancestor=2),
         caption=figure_caption,
         code=figure_code,
     message:
         "figure {output.pdf}"
     shell:
-        "{HALFSCALE} figure {params.folder:q} {wildcards.figure:q} > {log:q} 2>&1"
+        "halfscale figure {params.folder:q} {wildcards.figure:q} > {log:q} 2>&1"

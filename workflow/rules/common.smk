@@ -11,8 +11,8 @@ from halfscale.study.load import ConfigError, load_study
 from halfscale.study.runs import plan_study
 from halfscale.study.sources import run_digest, sources_digest
 
-# The command by its interpreter, so that it is this environment's own whatever PATH says.
-HALFSCALE = f"{shlex.quote(sys.executable)} -m halfscale"
+# `halfscale` is that of the environment that Snakemake runs in, whatever PATH says.
+shell.prefix(f"set -euo pipefail; PATH={shlex.quote(os.path.dirname(sys.executable))}:$PATH; ")
 
 
 def load_plan():
@@ -36,6 +36,7 @@ PLAN = load_plan()
 STUDY = PLAN.study
 FOLDER = f"results/{STUDY.study}"
 FIGURES = figure_names()
+PAPER = os.path.relpath(os.path.join(workflow.basedir, "paper"))
 
 
 wildcard_constraints:
@@ -52,3 +53,33 @@ def study_targets():
     else:
         logger.warning("No LaTeX engine: the study will end without paper.pdf. Install latexmk or tectonic.")
     return targets
+
+
+def spec_of(wildcards):
+    return PLAN.runs[wildcards.run].canonical()
+
+
+def code_of(wildcards):
+    return run_digest(PLAN.runs[wildcards.run])
+
+
+def run_records(wildcards):
+    """The records of every distinct run of the study."""
+    return [f"{FOLDER}/runs/{run}/{name}" for run in PLAN.runs for name in ("trace.parquet", "summary.json")]
+
+
+def figure_title(wildcards):
+    return {"what": figure_text(wildcards.figure, "TITLE")}
+
+
+def figure_caption(wildcards):
+    return figure_text(wildcards.figure, "CAPTION")
+
+
+def figure_code(wildcards):
+    return sources_digest(["halfscale.analysis.draw", f"halfscale.analysis.figures.{wildcards.figure}"])
+
+
+def paper_sources(wildcards):
+    """Every source of the paper."""
+    return sorted(os.path.join(folder, name) for folder, _, names in os.walk(PAPER) for name in names)

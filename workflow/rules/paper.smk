@@ -12,21 +12,15 @@ rule macros:
     log:
         f"{FOLDER}/logs/macros.log",
     localrule: True
+    conda:
+        "halfscale"
     params:
-        folder=FOLDER,
+        folder=subpath(output.tex, ancestor=2),
         code=sources_digest(["halfscale.analysis.macros"]),
     message:
         "macros {output.tex}"
     shell:
-        "{HALFSCALE} macros {params.folder:q} > {log:q} 2>&1"
-
-
-PAPER = os.path.relpath(os.path.join(workflow.basedir, "paper"))
-
-
-def paper_sources(wildcards):
-    """Every source of the paper."""
-    return sorted(os.path.join(folder, name) for folder, _, names in os.walk(PAPER) for name in names)
+        "halfscale macros {params.folder:q} > {log:q} 2>&1"
 
 
 rule paper:
@@ -51,11 +45,13 @@ rule paper:
     log:
         f"{FOLDER}/logs/paper.log",
     localrule: True
+    conda:
+        "halfscale"
     params:
-        folder=FOLDER,
+        folder=subpath(output[0], parent=True),
         sources=PAPER,
         code=sources_digest(["halfscale.analysis.paper"]),
     message:
         "paper {output}"
     shell:
-        "{HALFSCALE} paper {params.folder:q} --sources {params.sources:q} > {log:q} 2>&1"
+        "halfscale paper {params.folder:q} --sources {params.sources:q} > {log:q} 2>&1"

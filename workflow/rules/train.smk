@@ -1,14 +1,6 @@
 # Stability: one training run a job.
 
 
-def spec_of(wildcards):
-    return PLAN.runs[wildcards.run].canonical()
-
-
-def code_of(wildcards):
-    return run_digest(PLAN.runs[wildcards.run])
-
-
 rule train:
     output:
         trace=f"{FOLDER}/runs/{{run}}/trace.parquet",
@@ -17,6 +9,8 @@ rule train:
         f"{FOLDER}/logs/train/{{run}}.log",
     benchmark:
         f"{FOLDER}/benchmarks/train/{{run}}.tsv"
+    conda:
+        "halfscale"
     threads: STUDY.threads
     resources:
         mem_mb=3000,
@@ -33,4 +27,4 @@ rule train:
     # to a tenth of the run's time.
     shell:
         "MALLOC_TRIM_THRESHOLD_=8589934592 MALLOC_MMAP_THRESHOLD_=4294967296 "
-        "{HALFSCALE} train --spec {params.spec:q} --output {params.folder:q} > {log:q} 2>&1"
+        "halfscale train --spec {params.spec:q} --output {params.folder:q} > {log:q} 2>&1"

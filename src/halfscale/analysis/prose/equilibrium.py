@@ -39,7 +39,7 @@ def equilibrium(measured: Measured) -> str:
         r"Table~\ref{tab:equilibrium} holds the share of steps skipped after calibration against "
         r"Equations~\eqref{eq:bound} and~\eqref{eq:equilibrium}, for the dynamic FP16 arms whose runs span at least "
         f"{number_word(SETTLED)} growth intervals. The bound holds for {held} of {len(rates)}, and the share lies between "
-        f"the two for {between}. Both expressions assume a scale that does not drift: one that is still on its way up "
+        f"the two for {between or 'none'} of them. Both expressions assume a scale that does not drift: one that is still on its way up "
         "skips less.\n\n"
     )
     rows = [

@@ -1,0 +1,169 @@
+"""From the config to the paper: what a person finds at the end, and what runs again and what does not."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from ruamel.yaml import YAML
+
+from halfscale.study.load import load_study
+from halfscale.study.runs import plan_study
+
+ROOT = Path(__file__).parents[2]
+SMOKE = ROOT / "config" / "smoke.yaml"
+LATEX = shutil.which("latexmk") or shutil.which("tectonic")
+
+Snakemake = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def edited(folder: Path, edit: Callable[[dict], None]) -> Path:
+    """Write an edited copy of the smoke config and return its path."""
+    yaml = YAML(typ="safe", pure=True)
+    settings = yaml.load(SMOKE.read_text(encoding="utf-8"))
+    edit(settings)
+    path = folder / "edited.yaml"
+    with path.open("w", encoding="utf-8") as file:
+        yaml.dump(settings, file)
+    return path
+
+
+def planned_jobs(output: str) -> dict[str, int]:
+    """Read the job counts of a dry run."""
+    table = re.search(r"^job +count\n[- ]+\n(.*?)^total", output, re.MULTILINE | re.DOTALL)
+    return {} if table is None else {name: int(count) for name, count in re.findall(r"(\w+) +(\d+)", table[1])}
+
+
+def test_everything_is_there(smoke: Path) -> None:
+    for name in ("plan.json", "traces.parquet", "tables/runs.csv", "tables/arms.csv", "tables/gaps.csv"):
+        assert (smoke / name).stat().st_size > 0
+    for figure in ("scale_trajectory", "loss_by_arm", "skips_by_cause", "final_gap"):
+        for suffix in ("pdf", "png", "json"):
+            assert (smoke / "figures" / f"{figure}.{suffix}").stat().st_size > 0
+    assert (smoke / "paper.pdf").exists() is bool(LATEX)
+
+
+def test_every_run_is_counted_and_diverged_ones_are_not_averaged(smoke: Path) -> None:
+    runs = pd.read_csv(smoke / "tables/runs.csv")
+    assert len(runs) == 20
+    assert (runs["updates"] + runs["skipped"] == runs["steps"]).all()
+    diverged = runs[runs["status"] == "diverged"]
+    assert set(diverged["arm"]) == {"fp32-injected"}
+    assert set(diverged["first_bad_step"]) == {4}
+    assert diverged["final_loss"].isna().all()
+    injected = runs[runs["arm"] == "fp16-injected"]
+    assert (injected["skipped"] >= 2).all()
+
+
+def test_a_second_call_has_nothing_to_do(smoke_folder: Path, snakemake: Snakemake) -> None:
+    for seed in ("1", "2"):
+        done = snakemake(smoke_folder, "--configfile", SMOKE, "--dry-run", PYTHONHASHSEED=seed)
+        assert done.returncode == 0, done.stdout
+        assert "Nothing to be done" in done.stdout
+
+
+def test_one_arms_growth_interval_reruns_that_arm_and_what_depends_on_it(
+    smoke_folder: Path, snakemake: Snakemake, tmp_path: Path
+) -> None:
+    def edit(settings: dict) -> None:
+        arm = next(arm for arm in settings["arms"] if arm["name"] == "fp16-injected")
+        arm["loss_scaling"]["growth_interval"] = 6
+
+    config = edited(tmp_path, edit)
+    done = snakemake(smoke_folder, "--configfile", config, "--dry-run")
+    expected = {"plan": 1, "train": 2, "collect": 1, "tables": 1, "figure": 4, "macros": 1, "all": 1}
+    assert planned_jobs(done.stdout) == expected | ({"paper": 1} if LATEX else {})
+    changed = set(re.findall(r"runs/([^/\s]+)/summary\.json", done.stdout))
+    arms = {member.run_id: member.arm for member in plan_study(load_study([config])).members}
+    scheduled = set(re.findall(r"^Job \d+: train (\S+)", done.stdout, re.MULTILINE))
+    assert {arms[run] for run in scheduled} == {"fp16-injected"}
+    assert scheduled <= changed
+
+
+def test_the_order_of_keys_reruns_nothing(smoke_folder: Path, snakemake: Snakemake, tmp_path: Path) -> None:
+    def edit(settings: dict) -> None:
+        for mapping in [*settings["arms"], *settings["workloads"], settings]:
+            for key in sorted(mapping, reverse=True):
+                mapping[key] = mapping.pop(key)
+
+    done = snakemake(smoke_folder, "--configfile", edited(tmp_path, edit), "--dry-run")
+    assert "Nothing to be done" in done.stdout, done.stdout
+
+
+def test_a_renamed_arm_trains_nothing(smoke_folder: Path, snakemake: Snakemake, tmp_path: Path) -> None:
+    config = edited(tmp_path, lambda settings: settings["arms"][3].update(name="half"))
+    jobs = planned_jobs(snakemake(smoke_folder, "--configfile", config, "--dry-run").stdout)
+    assert "train" not in jobs
+    assert jobs["tables"] == 1
+
+
+@pytest.mark.skipif(LATEX is None, reason="no LaTeX engine: neither latexmk nor tectonic is installed")
+def test_the_paper_and_the_figures_are_the_same_bytes_when_built_again(
+    smoke_folder: Path, smoke: Path, snakemake: Snakemake
+) -> None:
+    files = [smoke / "paper.pdf", *sorted((smoke / "figures").glob("*.p*"))]
+    before = [file.read_bytes() for file in files]
+    for file in files:
+        file.unlink()
+    done = snakemake(smoke_folder, "--configfile", SMOKE)
+    assert done.returncode == 0, done.stdout
+    assert [file.read_bytes() for file in files] == before
+
+
+def test_the_report_holds_itself(smoke_folder: Path, snakemake: Snakemake) -> None:
+    done = snakemake(smoke_folder, "--configfile", SMOKE, "--report", "report.html")
+    assert done.returncode == 0, done.stdout
+    report = (smoke_folder / "report.html").read_text(encoding="utf-8")
+    for text in ("Skipped steps by cause", "Every arm", "Stability"):
+        assert text in report
+    assert not re.search(r"<(script|link)[^>]+(src|href)=.https?:", report)
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda settings: settings["arms"][0].update(precison="fp32"), "unknown key"),
+        (lambda settings: settings["arms"][0].update(precision="no"), "precision = 'no'"),
+        (lambda settings: settings["workloads"][1]["optimizer"].update(lr="1e-4"), "lr = '1e-4'"),
+        (lambda settings: settings["arms"][3]["loss_scaling"].update(growth_interval=0), "growth_interval = 0"),
+        (lambda settings: settings.update(arms=[]), "arms"),
+        (lambda settings: settings["arms"].pop(0), "reference"),
+    ],
+    ids=["unknown key", "precision no", "number as text", "growth interval 0", "no arms", "no reference"],
+)
+def test_a_bad_config_is_told_in_a_line(
+    tmp_path: Path, snakemake: Snakemake, edit: Callable[[dict], None], message: str
+) -> None:
+    done = snakemake(tmp_path, "--configfile", edited(tmp_path, edit))
+    assert done.returncode != 0
+    assert message in done.stdout
+    assert "edited.yaml" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_crash_fails_the_study_and_names_its_log(tmp_path: Path, snakemake: Snakemake) -> None:
+    """A model of the user's own that raises: non-zero, no summary, and the message is in the log that is named."""
+    (tmp_path / "mine.py").write_text('def build():\n    raise OverflowError("too large by half")\n', encoding="utf-8")
+
+    def edit(settings: dict) -> None:
+        settings["workloads"] = [{**settings["workloads"][1], "model": "mine:build", "model_args": {}}]
+        settings["arms"] = [settings["arms"][0]]
+        settings["seeds"] = [0]
+
+    done = snakemake(tmp_path, "--configfile", edited(tmp_path, edit), PYTHONPATH=str(tmp_path))
+    assert done.returncode != 0
+    assert re.search(r"results/smoke/logs/train/mine-build_\S+\.log", done.stdout)
+    assert "too large by half" in done.stdout
+    assert not list(tmp_path.glob("results/smoke/runs/*/summary.json"))
+
+
+def test_provenance(smoke: Path) -> None:
+    sidecar = json.loads((smoke / "figures/final_gap.json").read_text(encoding="utf-8"))
+    assert {"title", "caption", "command", "commit", "clean", "inputs", "versions"} <= sidecar.keys()
+    values = json.loads((smoke / "paper/macros.json").read_text(encoding="utf-8"))
+    assert values["transformer.fp32-injected.diverged"] == "$2$"
