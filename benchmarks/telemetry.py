@@ -21,9 +21,9 @@ class NoTelemetry:
 
 
 def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 60
-    spec = choose_run(["config/config.yaml"], "resnet50", "fp16", seed=0)
-    measured = {"get_total_norm": train.get_total_norm, "largest": train.largest}
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    spec = choose_run(["config/config.yaml"], "resnet50", "fp32", seed=0)
+    measured = {"total_norm": train.total_norm, "largest": train.largest}
     monitored, bare = train.prepare(spec), train.prepare(spec)
     bare.telemetry = NoTelemetry()  # type: ignore[assignment]
 

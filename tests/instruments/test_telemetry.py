@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.utils import get_total_norm
 
-from halfscale.instruments.telemetry import FLUSH, GRAD_MAX_EVERY, largest
+from halfscale.instruments.telemetry import FLUSH, GRAD_MAX_EVERY, largest, total_norm
 from halfscale.instruments.train import accumulate_gradients, parameters, prepare, take_step
 from halfscale.study.spec import RunSpec
 
@@ -27,6 +28,13 @@ MakeSpec = Callable[..., RunSpec]
 )
 def test_largest_is_the_maximum_norm(gradient: Tensor) -> None:
     assert largest([torch.zeros(3), gradient, torch.zeros(0)]).item() == gradient.abs().max().item()
+
+
+def test_total_norm_is_torchs_own() -> None:
+    tensors = [torch.randn(7, 5), torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last), torch.tensor(-3.0)]
+    assert total_norm(tensors).item() == get_total_norm(tensors).item()
+    for bad in (torch.inf, torch.nan):
+        assert not total_norm([*tensors, torch.tensor([1.0, bad])]).isfinite()
 
 
 def test_largest_of_nan_is_nan() -> None:

@@ -270,7 +270,7 @@ def test_a_step_waits_for_the_device_just_where_gradscaler_itself_does(
     """GradScaler reads found_inf on the host once a step, to skip it or not. The telemetry adds nothing to that."""
     run = prepare(make_spec({"clip_norm": 1.0}, precision="fp16", loss_scaling=scaling))
     take_step(run, 0)
-    for step in (1, 10):
+    for step in (1, 20):
         with CountWaits() as counter:
             take_step(run, step)
         assert counter.waits == waits

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 from torch.amp import GradScaler
-from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+from torch.nn.utils import clip_grads_with_norm_
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
@@ -18,7 +18,7 @@ from halfscale.instruments.evaluate import evaluate
 from halfscale.instruments.forward import forward
 from halfscale.instruments.setup import TrainingError, make_model, make_optimizer, make_schedule
 from halfscale.instruments.summarise import summarise
-from halfscale.instruments.telemetry import GRAD_MAX_EVERY, Step, Telemetry, largest
+from halfscale.instruments.telemetry import GRAD_MAX_EVERY, Step, Telemetry, largest, total_norm
 from halfscale.machine.devices import be_deterministic
 from halfscale.numerics.loss_scaling import found_inf, make_scaler, scale_tensor
 from halfscale.numerics.precision import (
@@ -128,7 +128,7 @@ def take_step(run: Run, step: int) -> bool:
     scale = scale_tensor(run.scaler) if scaled else None
     run.scaler.unscale_(run.optimizer)
     gradients = [parameter.grad for parameter in parameters(run) if parameter.grad is not None]
-    grad_norm = get_total_norm(gradients)
+    grad_norm = total_norm(gradients)
     grad_max = largest(gradients) if step % GRAD_MAX_EVERY == 0 else None
     if run.spec.clip_norm is not None:  # after unscaling, so that the threshold means the same at every scale
         clip_grads_with_norm_(parameters(run), run.spec.clip_norm, grad_norm)
