@@ -95,7 +95,7 @@ def test_a_row_is_the_summary(study):
 
 
 def test_an_unscaled_run_has_no_scale(study):
-    """Not 1.0, which would be averaged in as if it were one (FAULTS 9)."""
+    """Not 1.0, which would be averaged in as if it were one."""
     runs = read_runs(study)
     scales = ["init_scale", "final_scale", "growth_factor", "backoff_factor", "growth_interval"]
     assert runs.loc[runs["loss_scaling"] == "none", scales].isna().all(axis=None)

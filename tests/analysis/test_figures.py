@@ -181,13 +181,12 @@ def test_losses_of_diverged_runs_are_counted_and_drawn_apart(losses):
     assert len(all_.get_lines()) == 1 + 2 * 3  # the reference, and three runs with their crosses
 
 
-def test_the_floor_is_the_oracle_s_mean_loss(losses, study):
-    oracle = pd.read_parquet(study / "traces.parquet").query("workload == 'transformer'")["oracle_loss"].mean()
+def test_the_floor_is_the_source_s_entropy(losses):
     floors = [[line for line in ax.get_lines() if line.get_linestyle() == ":"] for ax in losses.axes]
     assert [len(lines) for lines in floors] == [0] * 8 + [1] * 9
-    assert floors[8][0].get_ydata() == pytest.approx([oracle, oracle])
-    assert texts(losses).count("source entropy (oracle)") == 1
-    assert losses.axes[8].get_ylim()[0] < oracle
+    assert floors[8][0].get_ydata() == [2.25, 2.25]
+    assert texts(losses).count("source entropy") == 1
+    assert losses.axes[8].get_ylim()[0] < 2.25
 
 
 def test_losses_state_their_smoothing(losses):

@@ -50,7 +50,7 @@ def tex_row(table, arm):
 
 
 def test_two_of_three_seeds(runs):
-    """FAULTS 28: 1.0, 3.0 and a diverged run: 2.0 over 2, 1 of 3 diverged."""
+    """1.0, 3.0 and a diverged run: 2.0 over 2, 1 of 3 diverged."""
     runs = with_losses(runs, [1.0, 3.0, math.nan])
     row = arm_row(runs, "bf16")
     assert (row["final_loss"], row["n"], row["completed"], row["diverged"]) == (2.0, 3, 2, 1)
@@ -60,7 +60,7 @@ def test_two_of_three_seeds(runs):
 
 
 def test_no_seed_of_three(runs):
-    """FAULTS 28: all diverged: a dash, and 0 of 3."""
+    """all diverged: a dash, and 0 of 3."""
     runs = with_losses(runs, [math.nan] * 3).assign(final_excess=math.nan, eval_accuracy=math.nan)
     row = arm_row(runs, "bf16")
     assert (row["n"], row["completed"], row["diverged"], row["gap_n"]) == (3, 0, 3, 0)
@@ -151,7 +151,7 @@ def test_tables_compile_and_fit_the_page(study, name, tmp_path):
 
 
 def test_awkward_names_and_values_compile_and_fit_the_page(runs, tmp_path):
-    """FAULTS 29, with the longest names that sweeps make, tiny gaps and wide intervals."""
+    """With the longest names that sweeps make, tiny gaps and wide intervals."""
     long = "scaler_init_scale-2e24_growth_interval-2000_backoff_factor-0.25"
     runs = runs.replace({"arm": {"fp16": AWKWARD, "bf16": "lr0.001", "fp16-init-2e24": long}})
     runs["workload"] = runs["workload"].replace({"resnet50": "res_net 50% & {y}"})

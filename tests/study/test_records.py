@@ -207,7 +207,7 @@ def test_a_static_scale_stays(trace, spec):
 
 
 def test_a_scale_at_its_largest_stays_and_counts_one_growth(trace, spec):
-    """FAULTS 1: from 2^126, growing after every step, the scale stays at 2^127, the largest that FP32 holds."""
+    """from 2^126, growing after every step, the scale stays at 2^127, the largest that FP32 holds."""
     scaling = {"kind": "dynamic", "init_scale": 2.0**126, "growth_interval": 1}
     spec = spec.model_validate(spec.model_dump() | {"loss_scaling": scaling})
     check_trace(

@@ -49,7 +49,7 @@ def test_value_in_a_name(value, name):
 
 
 def test_two_scales_over_three_precisions_are_four_runs(settings):
-    """FAULTS 9: only fp16 is scaled, so fp32 and bf16 are one run each, whatever the scale."""
+    """only fp16 is scaled, so fp32 and bf16 are one run each, whatever the scale."""
     settings["arms"] = [settings["arms"][0], settings["arms"][2]]
     settings["seeds"] = [0]
     settings["sweeps"][0]["over"] = {"precision": ["fp32", "bf16", "fp16"], "init_scale": [1024, 65536]}

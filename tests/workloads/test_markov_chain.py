@@ -16,7 +16,7 @@ def random_chain(vocabulary, order, seed=0):
 
 
 def test_entropy_of_the_known_source():
-    # METHOD's source: 32 tokens, logits N(0, 2^2) drawn in FP64 by torch's generator with seed 0.
+    # A source of 32 tokens, logits N(0, 2^2) drawn in FP64 by torch's generator with seed 0.
     logits = 2 * torch.randn(32, 32, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     assert MarkovChain(logits.softmax(-1).numpy()).entropy_rate == pytest.approx(2.2235, abs=5e-5)
 

@@ -172,7 +172,7 @@ def check_trace(trace: pd.DataFrame, spec: RunSpec) -> None:
 
 
 def check_scale_identity(trace: pd.DataFrame, spec: RunSpec) -> None:
-    """Check log2(S_t / S_0) = growths x log2(growth_factor) + backoffs x log2(backoff_factor) at each step (METHOD 1.1).
+    """Check log2(S_t / S_0) = growths x log2(growth_factor) + backoffs x log2(backoff_factor) at each step.
 
     Holds while the scale stays finite and is neither capped nor flushed by its own format, FP32.
     """

@@ -223,7 +223,7 @@ def test_equilibrium_counts_what_lies_between(measured):
     runs = change(runs, "fp16", "transformer", skipped=9, steps=60)
     runs = change(runs, "fp16", "resnet50", skipped=20, steps=40)
     text = equilibrium(replace(measured, runs=runs))
-    assert "The bound holds for 1 of 2, and the share lies between the two for 1." in text
+    assert "The bound holds for 1 of 2, and the share lies between the two for 1 of them." in text
     assert "$12.9$ & $15.0$ & $16.7$" in text
     assert "$12.9$ & $50.0$ & $16.7$" in text
 

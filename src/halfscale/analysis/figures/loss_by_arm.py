@@ -18,8 +18,8 @@ CAPTION = (
     "Training loss of each arm (colour) over that of the FP32 reference (grey): mean over the seeds whose run "
     "completed, and band from the lowest to the highest of them, both of the loss smoothed by a centred rolling mean "
     "whose window stands beside the workload's name. Runs that diverged are left out of mean and band, counted in the "
-    "panel, and drawn one by one as dashed lines that end in a cross. Dotted line: entropy of the data's source, the "
-    "mean loss of the oracle that knows it, below which no model can stay. All panels of a workload share their axes."
+    "panel, and drawn one by one as dashed lines that end in a cross. Dotted line: entropy of the data's source where it "
+    "is known exactly, the lowest loss that any model can expect. All panels of a workload share their axes."
 )
 
 GREY = "#9a9a9a"
@@ -35,7 +35,7 @@ def draw(folder: Path) -> Figure:
     colours = arms.colours
     runs = read_table(folder, "runs")
     bad, counts = diverged_runs(runs), diverged_by_arm(runs)
-    traces = read_traces(folder, ["step", "loss", "oracle_loss"])
+    traces = read_traces(folder, ["step", "loss"])
     shown = {workload: panels_of(arms, traces[traces["workload"] == workload]) for workload in arms.workloads}
     figure, blocks = small_multiples(
         {workload: len(names) for workload, names in shown.items()},
@@ -52,7 +52,7 @@ def draw(folder: Path) -> Figure:
             name: table.drop(columns=[seed for seed in table if (workload, name, seed) in bad])
             for name, table in losses.items()
         }
-        floor = rows["oracle_loss"].mean()
+        floor = runs.loc[runs["workload"] == workload, "floor"].mean()
         for ax, name in zip(panels, shown[workload], strict=True):
             draw_band(ax, completed[arms.reference], GREY, width=2.2)
             draw_band(ax, completed[name], colours[name], width=0.9)
@@ -132,7 +132,7 @@ def label_first(ax: Axes, reference: pd.DataFrame, name: str, floor: float) -> N
     """Name the reference and the floor in the first panel, where they are drawn, rather than in a legend."""
     if np.isfinite(floor):
         ax.annotate(
-            "source entropy (oracle)",
+            "source entropy",
             (0, floor),
             (2, -1.5),
             textcoords="offset points",

@@ -9,7 +9,7 @@ from halfscale.analysis.prose.measured import Measured
 from halfscale.analysis.prose.words import code, number_word
 
 SETTLED = 5
-"""Growth intervals that every run of an arm must span before its rate is held against theory (METHOD 6)."""
+"""Growth intervals that every run of an arm must span before its rate is held against theory."""
 
 HEAD = r"Workload & Arm & $N$ & $b$ & $p^{*}$ (\%) & measured (\%) & bound (\%) \\"
 
@@ -81,6 +81,9 @@ def settled_rates(measured: Measured) -> Iterator[Rate]:
 
 
 def equilibrium_rates(growth_factor: float, backoff_factor: float, growth_interval: int) -> tuple[float, float]:
-    """Return p* = 1 - (1 + 1/beta)^(-1/N) and the bound 1 / (1 + beta N), beta = ln(1/bf) / ln(gf) (METHOD 5.2)."""
+    """Return p* = 1 - (1 + 1/beta)^(-1/N) and the bound 1 / (1 + beta N), beta = ln(1/bf) / ln(gf).
+
+    The paper derives both, in "Where the scaler settles".
+    """
     beta = -math.log(backoff_factor) / math.log(growth_factor)
     return 1 - (1 + 1 / beta) ** (-1 / growth_interval), 1 / (1 + beta * growth_interval)

@@ -21,8 +21,8 @@ def loss(workload: str, measured: Measured) -> str:
     text = f"{code(reference)} ends at a training loss of {val(workload, reference, 'final_loss')} nats"
     if by_arm(completed, completed["final_excess"].notna())[reference]:
         text += (
-            f", an excess of {val(workload, reference, 'final_excess')} over the source's own loss on the same samples. "
-            f"Over all samples the source's loss is {val(workload, 'floor')} nats, the floor in the figure."
+            f", an excess of {val(workload, reference, 'final_excess')} over the source's own loss on the same samples, "
+            f"whose expectation, {val(workload, 'floor')} nats, is the floor in the figure."
         )
     else:
         text += "."
