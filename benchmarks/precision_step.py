@@ -9,7 +9,8 @@ import sys
 
 from interleave import interleave, report
 
-from halfscale.instruments.train import Run, prepare, take_step
+from halfscale.instruments.run import Run, prepare
+from halfscale.instruments.train import take_step
 from halfscale.study.choose import choose_run
 
 

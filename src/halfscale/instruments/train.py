@@ -2,58 +2,23 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.amp import GradScaler
 from torch.nn.utils import clip_grads_with_norm_
-from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LambdaLR
 
-from halfscale.instruments.describe import describe_effective
 from halfscale.instruments.divergence import Divergence, find_explosion, find_nonfinite, find_nonfinite_parameter
 from halfscale.instruments.evaluate import evaluate
 from halfscale.instruments.forward import forward
-from halfscale.instruments.setup import TrainingError, make_model, make_optimizer, make_schedule
+from halfscale.instruments.run import Run, prepare
+from halfscale.instruments.setup import TrainingError
 from halfscale.instruments.summarise import summarise
-from halfscale.instruments.telemetry import GRAD_MAX_EVERY, Step, Telemetry, largest, total_norm
-from halfscale.machine.devices import be_deterministic
-from halfscale.numerics.loss_scaling import found_inf, make_scaler, scale_tensor
-from halfscale.numerics.precision import (
-    DeviceType,
-    arithmetic,
-    choose_backend,
-    choose_device,
-    choose_precision,
-    set_tf32,
-)
-from halfscale.study.arm import NoLossScaling
-from halfscale.study.records import Effective, Summary, write_summary, write_trace
-from halfscale.study.sources import run_digest
+from halfscale.instruments.telemetry import GRAD_MAX_EVERY, Step, largest, total_norm
+from halfscale.numerics.loss_scaling import found_inf, scale_tensor
+from halfscale.numerics.precision import arithmetic
+from halfscale.study.records import Summary, write_summary, write_trace
 from halfscale.study.spec import RunSpec
-from halfscale.workloads.batch import Data
-from halfscale.workloads.registry import build_data
-
-
-@dataclass
-class Run:
-    """A run under way."""
-
-    spec: RunSpec
-    device: DeviceType
-    model: nn.Module
-    data: Data
-    optimizer: Optimizer
-    schedule: LambdaLR
-    scaler: GradScaler
-    telemetry: Telemetry
-    effective: Effective
-    code: str
-    """Hash of the sources, taken before the first step: an edit made while a run trains is not what ran."""
-    updates: int = 0
-    """Updates applied, counted at the optimizer itself and not derived from the scaler's findings."""
 
 
 def train(spec: RunSpec, folder: Path, progress: Callable[[int], None] = lambda step: None) -> Summary:
@@ -85,27 +50,6 @@ def train(spec: RunSpec, folder: Path, progress: Callable[[int], None] = lambda 
     )
     write_summary(summary, folder / "summary.json")
     return summary
-
-
-def prepare(spec: RunSpec) -> Run:
-    """Build everything that a run needs, and check that its precision is really in effect."""
-    device = choose_device(spec.device)
-    be_deterministic(spec.threads)
-    precision = choose_precision(spec.precision, spec.fallback, device)
-    set_tf32(precision == "tf32")
-    model = make_model(spec, device)
-    data = build_data(spec.data, spec.seed, spec.data_args)
-    optimizer = make_optimizer(spec.optimizer, model)
-    # A run that fell back to fp32 needs no loss scaling either.
-    scaling = spec.loss_scaling if precision == spec.precision else NoLossScaling(kind="none")
-    scaler = make_scaler(scaling, device)
-    effective = describe_effective(
-        device, precision, spec.precision, choose_backend(spec.backend, device), scaler, data.fingerprint
-    )
-    telemetry, code = Telemetry(model, device), run_digest(spec)
-    run = Run(spec, device, model, data, optimizer, make_schedule(spec, optimizer), scaler, telemetry, effective, code)
-    optimizer.register_step_post_hook(lambda *_: setattr(run, "updates", run.updates + 1))
-    return run
 
 
 def take_steps(run: Run, progress: Callable[[int], None]) -> Divergence | None:

@@ -1,0 +1,67 @@
+"""A run under way: all that its steps work on."""
+
+from dataclasses import dataclass
+
+from torch import nn
+from torch.amp import GradScaler
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+
+from halfscale.instruments.describe import describe_effective
+from halfscale.instruments.setup import make_model, make_optimizer, make_schedule
+from halfscale.instruments.telemetry import Telemetry
+from halfscale.machine.devices import be_deterministic
+from halfscale.numerics.loss_scaling import make_scaler
+from halfscale.numerics.precision import (
+    DeviceType,
+    choose_backend,
+    choose_device,
+    choose_precision,
+    set_tf32,
+)
+from halfscale.study.arm import NoLossScaling
+from halfscale.study.records import Effective
+from halfscale.study.sources import run_digest
+from halfscale.study.spec import RunSpec
+from halfscale.workloads.batch import Data
+from halfscale.workloads.registry import build_data
+
+
+@dataclass
+class Run:
+    """A run under way."""
+
+    spec: RunSpec
+    device: DeviceType
+    model: nn.Module
+    data: Data
+    optimizer: Optimizer
+    schedule: LambdaLR
+    scaler: GradScaler
+    telemetry: Telemetry
+    effective: Effective
+    code: str
+    """Hash of the sources, taken before the first step: an edit made while a run trains is not what ran."""
+    updates: int = 0
+    """Updates applied, counted at the optimizer itself and not derived from the scaler's findings."""
+
+
+def prepare(spec: RunSpec) -> Run:
+    """Build everything that a run needs, and check that its precision is really in effect."""
+    device = choose_device(spec.device)
+    be_deterministic(spec.threads)
+    precision = choose_precision(spec.precision, spec.fallback, device)
+    set_tf32(precision == "tf32")
+    model = make_model(spec, device)
+    data = build_data(spec.data, spec.seed, spec.data_args)
+    optimizer = make_optimizer(spec.optimizer, model)
+    # A run that fell back to fp32 needs no loss scaling either.
+    scaling = spec.loss_scaling if precision == spec.precision else NoLossScaling(kind="none")
+    scaler = make_scaler(scaling, device)
+    effective = describe_effective(
+        device, precision, spec.precision, choose_backend(spec.backend, device), scaler, data.fingerprint
+    )
+    telemetry, code = Telemetry(model, device), run_digest(spec)
+    run = Run(spec, device, model, data, optimizer, make_schedule(spec, optimizer), scaler, telemetry, effective, code)
+    optimizer.register_step_post_hook(lambda *_: setattr(run, "updates", run.updates + 1))
+    return run
