@@ -8,7 +8,7 @@ rule plan:
         f"{FOLDER}/logs/plan.log",
     localrule: True
     conda:
-        "halfscale"
+        "../../environment.yml"
     params:
         study=STUDY.model_dump_json(),
         code=sources_digest(["halfscale.study.runs"]),
@@ -35,7 +35,7 @@ rule collect:
         f"{FOLDER}/logs/collect.log",
     localrule: True
     conda:
-        "halfscale"
+        "../../environment.yml"
     params:
         folder=subpath(output.runs, ancestor=2),
         code=sources_digest(["halfscale.analysis.collect"]),
@@ -69,7 +69,7 @@ rule tables:
         f"{FOLDER}/logs/tables.log",
     localrule: True
     conda:
-        "halfscale"
+        "../../environment.yml"
     params:
         folder=subpath(output.arms, ancestor=2),
         code=sources_digest(["halfscale.analysis.tables"]),
@@ -99,7 +99,7 @@ rule figure:
         f"{FOLDER}/logs/figure/{{figure}}.log",
     localrule: True
     conda:
-        "halfscale"
+        "../../environment.yml"
     params:
         folder=subpath(output.pdf, ancestor=2),
         caption=figure_caption,

@@ -13,7 +13,7 @@ rule macros:
         f"{FOLDER}/logs/macros.log",
     localrule: True
     conda:
-        "halfscale"
+        "../../environment.yml"
     params:
         folder=subpath(output.tex, ancestor=2),
         code=sources_digest(["halfscale.analysis.macros"]),
@@ -46,7 +46,7 @@ rule paper:
         f"{FOLDER}/logs/paper.log",
     localrule: True
     conda:
-        "halfscale"
+        "../../environment.yml"
     params:
         folder=subpath(output[0], parent=True),
         sources=PAPER,

@@ -10,7 +10,7 @@ rule train:
     benchmark:
         f"{FOLDER}/benchmarks/train/{{run}}.tsv"
     conda:
-        "halfscale"
+        "../../environment.yml"
     threads: STUDY.threads
     resources:
         mem_mb=3000,
