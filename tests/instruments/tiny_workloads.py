@@ -32,9 +32,9 @@ def clouds(seed: int, /, *, width: int = 4) -> Clouds:
     return Clouds(seed, width)
 
 
-def classifier(*, width: int = 4, hidden: int = 16, freeze: str = "nothing") -> nn.Module:
+def classifier(*, width: int = 4, hidden: int = 16, freeze: str = "nothing", dropout: float = 0.0) -> nn.Module:
     """A small perceptron; freeze "all" or "backbone" turns off the training of that part."""
-    model = nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, 2))
+    model = nn.Sequential(nn.Linear(width, hidden), nn.GELU(), nn.Dropout(dropout), nn.Linear(hidden, 2))
     if freeze == "all":
         model.requires_grad_(False)
     elif freeze == "backbone":

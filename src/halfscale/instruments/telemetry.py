@@ -108,7 +108,7 @@ class Telemetry:
         overflow = values[Column.FOUND_INF] > 0 if scaled else not np.isfinite(values[Column.GRAD_NORM])
         return {
             "step": len(self.rows),
-            "loss": values[Column.LOSS],
+            "loss": float(values[Column.LOSS]),
             "oracle_loss": optional(values[Column.ORACLE_LOSS]),
             "lr": lr,
             "scale": optional(values[Column.SCALE]),
@@ -117,9 +117,18 @@ class Telemetry:
             "growth": bool(values[Column.SCALE_AFTER] > values[Column.SCALE]),
             "backoff": bool(values[Column.SCALE_AFTER] < values[Column.SCALE]),
             "updates": updates,
-            "grad_norm": values[Column.GRAD_NORM],
+            "grad_norm": float(values[Column.GRAD_NORM]),
             "grad_max": optional(values[Column.GRAD_MAX]),
         }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps: all rows, when none is waiting on the device."""
+        assert not self.waiting, "fetch() first"
+        return {"rows": self.rows, "scales_after": self.scales_after}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what a checkpoint kept."""
+        self.rows, self.scales_after = state["rows"], state["scales_after"]
 
     def trace(self) -> pd.DataFrame:
         """Return all rows fetched so far."""

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grads_with_norm_
 
+from halfscale.instruments.checkpoint import Checkpoints
 from halfscale.instruments.divergence import Divergence, find_explosion, find_nonfinite, find_nonfinite_parameter
 from halfscale.instruments.evaluate import evaluate
 from halfscale.instruments.forward import forward
@@ -26,16 +27,19 @@ def train(spec: RunSpec, folder: Path, progress: Callable[[int], None] = lambda 
 
     Args:
         spec: what to run.
-        folder: where its records go; nothing is written there before the run has ended.
+        folder: where its records go, at the run's end; until then it holds a checkpoint at the most, from which the
+            same spec goes on.
         progress: called after each step with the number of steps done.
 
     Raises:
         UnavailableError: a precision or a device is not to be had, or not in effect.
+        CheckpointError: the folder has a checkpoint that is not whole.
         UserError: the model or the data cannot be trained as the spec says.
     """
     run = prepare(spec)
+    checkpoints = Checkpoints(run, folder)
     started = time.perf_counter()
-    divergence = take_steps(run, progress)
+    divergence = take_steps(run, checkpoints, progress)
     evaluation = evaluate(spec, run.model, run.data, run.effective) if divergence is None else None
     seconds = time.perf_counter() - started
     trace = run.telemetry.trace()
@@ -49,20 +53,26 @@ def train(spec: RunSpec, folder: Path, progress: Callable[[int], None] = lambda 
         spec, trace, final_scale, divergence, evaluation, run.effective, run.data.floor, run.code, seconds, digest
     )
     write_summary(summary, folder / "summary.json")
+    checkpoints.delete()
     return summary
 
 
-def take_steps(run: Run, progress: Callable[[int], None]) -> Divergence | None:
-    """Train for the spec's steps, or until something is not finite; return what and where, if so."""
+def take_steps(run: Run, checkpoints: Checkpoints, progress: Callable[[int], None]) -> Divergence | None:
+    """Train for the spec's steps, or until something is not finite; return what and where, if so.
+
+    Begins where the run's checkpoint left it, if there is one.
+    """
+    steps = run.spec.steps
     run.model.train()
-    for step in range(run.spec.steps):
-        fetched = take_step(run, step)
+    for step in range(checkpoints.load(), steps):
+        due = take_step(run, step)
         progress(step + 1)
-        if fetched or step + 1 == run.spec.steps:
+        if due or step + 1 == steps:
             divergence = find_nonfinite(run.telemetry.fetch(), run.model)
             if divergence is not None:
                 return divergence
-    return find_nonfinite_parameter(run.model, step)
+            checkpoints.save_if_due(step + 1)
+    return find_nonfinite_parameter(run.model, steps - 1)
 
 
 def take_step(run: Run, step: int) -> bool:
