@@ -25,21 +25,21 @@ class Column(IntEnum):
     """The columns of the buffer on the device, all float32."""
 
     LOSS = 0
-    ORACLE_LOSS = 1
-    SCALE = 2
-    SCALE_AFTER = 3
-    FOUND_INF = 4
-    GRAD_NORM = 5
-    GRAD_MAX = 6
-    BUFFER_NORM = 7
+    SCALE = 1
+    SCALE_AFTER = 2
+    FOUND_INF = 3
+    GRAD_NORM = 4
+    GRAD_MAX = 5
+    BUFFER_NORM = 6
 
 
 @dataclass(frozen=True)
 class Step:
-    """What one step has to show. Tensors are float32 scalars on the device."""
+    """What one step has to show. Tensors are float32 scalars, on the device where nothing else is said."""
 
     loss: Tensor
     oracle_loss: Tensor | None
+    """On the CPU, where the data come from."""
     lr: float
     grad_norm: Tensor
     grad_max: Tensor | None
@@ -68,7 +68,7 @@ class Telemetry:
         self.buffers = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
         self.missing = torch.full((), torch.nan, device=device)
         self.on_device = torch.empty(FLUSH, len(Column), device=device)
-        self.waiting: list[tuple[float, int]] = []
+        self.waiting: list[Step] = []
         self.rows: list[dict[str, Any]] = []
         self.scales_after: list[float | None] = []
 
@@ -76,7 +76,6 @@ class Telemetry:
         """Take one step in without waiting for the device; return whether it is time to fetch."""
         values: list[Tensor | None] = [None] * len(Column)
         values[Column.LOSS] = step.loss
-        values[Column.ORACLE_LOSS] = step.oracle_loss
         values[Column.SCALE] = step.scale
         values[Column.SCALE_AFTER] = step.scale_after
         values[Column.FOUND_INF] = step.found_inf
@@ -87,21 +86,21 @@ class Telemetry:
         values[Column.BUFFER_NORM] = torch.linalg.vector_norm(joined)
         row = [self.missing if value is None else value for value in values]
         self.on_device[len(self.waiting)] = torch.stack(row)
-        self.waiting.append((step.lr, step.updates))
+        self.waiting.append(step)
         return len(self.waiting) == FLUSH
 
     def fetch(self) -> list[Fetched]:
         """Bring the waiting steps to the host and return them. The one place that waits for the device."""
         fetched = []
-        for values, (lr, updates) in zip(self.on_device[: len(self.waiting)].cpu().numpy(), self.waiting, strict=True):
-            row = self.make_row(values, lr, updates)
+        for values, step in zip(self.on_device[: len(self.waiting)].cpu().numpy(), self.waiting, strict=True):
+            row = self.make_row(values, step)
             self.rows.append(row)
             self.scales_after.append(optional(values[Column.SCALE_AFTER]))
             fetched.append(Fetched(row, bool(np.isfinite(values[Column.BUFFER_NORM]))))
         self.waiting.clear()
         return fetched
 
-    def make_row(self, values: np.ndarray, lr: float, updates: int) -> dict[str, Any]:
+    def make_row(self, values: np.ndarray, step: Step) -> dict[str, Any]:
         """Return one row of the trace; events come from the scaler's state, the optimizer and the scale, in turn."""
         before = self.rows[-1]["updates"] if self.rows else 0
         scaled = not np.isnan(values[Column.SCALE])
@@ -109,14 +108,14 @@ class Telemetry:
         return {
             "step": len(self.rows),
             "loss": float(values[Column.LOSS]),
-            "oracle_loss": optional(values[Column.ORACLE_LOSS]),
-            "lr": lr,
+            "oracle_loss": None if step.oracle_loss is None else float(step.oracle_loss),
+            "lr": step.lr,
             "scale": optional(values[Column.SCALE]),
             "overflow": bool(overflow),
-            "skipped": updates == before,
+            "skipped": step.updates == before,
             "growth": bool(values[Column.SCALE_AFTER] > values[Column.SCALE]),
             "backoff": bool(values[Column.SCALE_AFTER] < values[Column.SCALE]),
-            "updates": updates,
+            "updates": step.updates,
             "grad_norm": float(values[Column.GRAD_NORM]),
             "grad_max": optional(values[Column.GRAD_MAX]),
         }

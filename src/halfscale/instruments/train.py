@@ -121,7 +121,7 @@ def accumulate_gradients(run: Run, step: int) -> tuple[Tensor, Tensor | None]:
             make_a_gradient_infinite(run)
     if step == 0 and all(parameter.grad is None for parameter in parameters(run)):
         raise TrainingError(f"model = {spec.model!r}: no parameter received a gradient; is its output detached?")
-    mean_oracle_loss = torch.stack(oracle_losses).mean().to(run.device) if oracle_losses else None
+    mean_oracle_loss = torch.stack(oracle_losses).mean() if oracle_losses else None
     return torch.stack(losses).mean(), mean_oracle_loss
 
 
