@@ -16,9 +16,9 @@ SCALE = "tiny.yaml: arms[fp16].loss_scaling."
 OVER = "tiny.yaml: sweeps[scaler].over"
 NAME = "allowed: letters, digits, '.', '_' and '-', with no space or slash, led by a letter or digit"
 TEXT = "allowed: text, in quotes where it looks like a number or a date"
-PLAIN = "the reference must be plain: precision fp32, no perturb, no inject, no loss scaling"
+PLAIN = "the reference must be plain: precision fp32, no lr_factor, no perturb, no inject, no loss scaling"
 RANGE = "a number, at least 2^-126 and at most 2^127"
-ARM_KEYS = "name, precision, loss_scaling, perturb, fallback, inject, workloads"
+ARM_KEYS = "name, precision, loss_scaling, lr_factor, perturb, fallback, inject, workloads"
 STUDY_KEYS = "study, device, backend, threads, seeds, reference, workloads, arms, sweeps"
 WORKLOAD_KEYS = "name, model, model_args, data, data_args, batch_size, accumulate, steps, optimizer, schedule, clip_norm, memory_format"
 DYNAMIC_KEYS = "kind, init_scale, growth_factor, backoff_factor, growth_interval, always"
@@ -210,6 +210,14 @@ CASES = [
     ),
     (f"{W} model_args", [1], "tiny.yaml: workloads[images].model_args = [1]: allowed: a mapping of keys to values"),
     (f"{W} model_args", None, "tiny.yaml: workloads[images].model_args = null: allowed: a mapping of keys to values"),
+    ("arms 1 lr_factor", 0, "tiny.yaml: arms[bf16].lr_factor = 0: allowed: a number, above 0"),
+    (
+        "arms 1 lr_factor",
+        1e-323,
+        "tiny.yaml: arms[bf16].lr_factor = 1e-323: makes the learning rate of workload 'images' 0.0; "
+        "allowed: what leaves it finite and above 0",
+    ),
+    ("arms 0 lr_factor", 2, f"tiny.yaml: arms[fp32]: {PLAIN}"),
     # sweeps
     (
         "sweeps 0 base",
@@ -220,7 +228,7 @@ CASES = [
     (
         "sweeps 0 over",
         {"init_scal": [1]},
-        f"{OVER}.init_scal: unknown key (did you mean init_scale?); allowed: precision, {DYNAMIC_KEYS}, scale",
+        f"{OVER}.init_scal: unknown key (did you mean init_scale?); allowed: precision, lr_factor, {DYNAMIC_KEYS}, scale",
     ),
     ("sweeps 0 over", {"init_scale": []}, f"{OVER}.init_scale = []: allowed: at least 1 item"),
     ("sweeps 0 over", {"init_scale": 5}, f"{OVER}.init_scale = 5: allowed: a list"),

@@ -1,12 +1,16 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from halfscale.study.config import Study
+from halfscale.study.load import load_study
 from halfscale.study.runs import Plan, plan_study
 from halfscale.study.spec import RunSpec
+
+CONFIG = Path(__file__).parents[2] / "config"
 
 PRINT_PLAN = """
 import json, sys
@@ -117,6 +121,7 @@ def test_a_growth_interval_changes_the_sweeps_of_its_arm_too(change, settings, r
         ("workloads 0 optimizer momentum", 0),
         ("workloads 0 optimizer weight_decay", 0.0),
         ("arms 0 fallback", "none"),
+        ("arms 1 lr_factor", 1),
         ("arms 1 perturb", "none"),
         ("arms 1 inject", None),
         ("arms 1 workloads", ["images"]),
@@ -175,6 +180,48 @@ def test_stock_fp16_is_a_scaler_with_pytorch_defaults(change):
         "growth_interval": 2000,
         "always": False,
     }
+
+
+def test_lr_factor_makes_the_run_of_another_learning_rate(change, settings, run_ids):
+    before = run_ids(settings)
+    factored = run_ids(change("arms 1 lr_factor", 0.25))
+    assert {arm for arm in before if before[arm] != factored[arm]} == {"bf16"}
+    change("arms 1 lr_factor", 1)
+    settings["arms"][0]["workloads"] = ["images"]
+    assert factored["bf16"] == run_ids(change("workloads 0 optimizer lr", 0.0025))["bf16"]
+
+
+def test_the_cluster_study_is_a_screen_of_756_runs():
+    """METHOD: 2 models x 18 treatments x 7 learning rates x 3 seeds, every one a run of its own."""
+    plan = plan_study(load_study([CONFIG / "cluster.yaml"]))
+    treatments = {
+        (
+            spec.precision,
+            *spec.loss_scaling.model_dump(include={"kind", "scale", "init_scale", "growth_interval"}).values(),
+        )
+        for spec in plan.runs.values()
+    }
+    screen = {
+        *((precision, "none") for precision in ("fp32", "tf32", "bf16")),
+        *(("fp16", "static", scale) for scale in (1, 2**8, 2**16)),
+        *(("fp16", "dynamic", s, n) for s in (2**8, 2**16, 2**24) for n in (50, 200, 1000, 2000)),
+    }
+    assert treatments == screen
+    assert len(screen) == 18
+    rates = {spec.optimizer.lr for spec in plan.runs.values()}
+    assert rates == {0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3}
+    assert len(plan.runs) == 2 * 18 * 7 * 3 == 756
+    for workload in plan.study.workloads:
+        seeds = [member.seed for member in plan.members if (member.workload, member.arm) == (workload.name, "fp32")]
+        assert seeds == [0, 1, 2]
+
+
+def test_the_cluster_study_runs_past_its_longest_growth_interval():
+    """Else a scale that grows is a scale that never does."""
+    for spec in plan_study(load_study([CONFIG / "cluster.yaml"])).runs.values():
+        if spec.loss_scaling.kind == "dynamic":
+            assert spec.steps >= 5 * (spec.loss_scaling.growth_interval + 1)
+        assert spec.device == "cuda"
 
 
 def test_always_scales_bf16_and_makes_another_run(settings, run_ids):

@@ -81,6 +81,17 @@ def test_precision_alone_keeps_a_scaling_left_out():
     assert fp16.effective_loss_scaling.kind == "dynamic"
 
 
+def test_a_learning_rate_is_swept_before_the_loss_scaling():
+    base = {"precision": "fp16", "loss_scaling": {"kind": "static", "scale": 4}}
+    arms = expand(base, scale=[1, 8], lr_factor=[0.1, 3])
+    assert [(arm.name, arm.lr_factor, arm.loss_scaling.scale) for arm in arms] == [
+        ("s_lr_factor-0.1_scale-1", 0.1, 1),
+        ("s_lr_factor-0.1_scale-8", 0.1, 8),
+        ("s_lr_factor-3_scale-1", 3, 1),
+        ("s_lr_factor-3_scale-8", 3, 8),
+    ]
+
+
 def test_scaling_left_out_is_swept_from_pytorch_defaults():
     fp32, fp16 = expand({"precision": "fp32"}, precision=["fp32", "fp16"], init_scale=[4])
     assert fp32.effective_loss_scaling.kind == "none"

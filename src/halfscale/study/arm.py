@@ -74,6 +74,8 @@ class Arm(Model):
     """fp32 is strict, with no TF32 anywhere; fp16 and bf16 are autocast over FP32 weights."""
     loss_scaling: LossScaling | None = None
     """Left out: dynamic with PyTorch's defaults for fp16, none otherwise."""
+    lr_factor: float = Field(default=1.0, gt=0)
+    """Multiplies the workload's learning rate."""
     perturb: Literal["none", "ulp"] = "none"
     """ulp: every initial weight moved by one unit in the last place, up or down at random."""
     fallback: Literal["none", "fp32"] = "none"

@@ -3,6 +3,7 @@
 Field names are the field's own terms and stay the same in tables, figures and the paper.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Self
@@ -67,6 +68,12 @@ class Study(Model):
             members = [arm for arm in arms if arm.workloads is None or workload.name in arm.workloads]
             check_reference(self.reference, workload.name, members)
             for arm in members:
+                lr = workload.optimizer.lr * arm.lr_factor
+                if not 0 < lr < math.inf:
+                    raise ValueError(
+                        f"arms[{arm.name}].lr_factor = {arm.lr_factor}: makes the learning rate of workload "
+                        f"{workload.name!r} {lr}; allowed: what leaves it finite and above 0"
+                    )
                 if arm.inject and arm.inject.steps[-1] >= workload.steps:
                     raise ValueError(
                         f"arms[{arm.name}].inject.steps: {arm.inject.steps[-1]} is past the end of workload "
@@ -90,7 +97,8 @@ def check_reference(reference: str, workload: str, arms: list[Arm]) -> None:
         raise ValueError(f"reference = {reference!r}: workload {workload!r} has no such arm; its arms: {names}")
     arm = found[0]
     scaled = arm.effective_loss_scaling.kind != "none"
-    if arm.precision != "fp32" or arm.perturb != "none" or arm.inject or scaled:
+    if arm.precision != "fp32" or arm.lr_factor != 1 or arm.perturb != "none" or arm.inject or scaled:
         raise ValueError(
-            f"arms[{reference}]: the reference must be plain: precision fp32, no perturb, no inject, no loss scaling"
+            f"arms[{reference}]: the reference must be plain: precision fp32, no lr_factor, no perturb, no inject, "
+            "no loss scaling"
         )

@@ -55,8 +55,10 @@ def plan_study(study: Study) -> Plan:
 
 def make_spec(study: Study, workload: Workload, arm: Arm, seed: int) -> RunSpec:
     """Return the spec of one run."""
+    shared = {name: getattr(workload, name) for name in Workload.model_fields if name not in ("name", "optimizer")}
     return RunSpec(
-        **{name: getattr(workload, name) for name in Workload.model_fields if name != "name"},
+        **shared,
+        optimizer=workload.optimizer.model_copy(update={"lr": workload.optimizer.lr * arm.lr_factor}),
         precision=arm.precision,
         loss_scaling=arm.effective_loss_scaling,
         perturb=arm.perturb,

@@ -10,18 +10,19 @@ from halfscale.study.arm import Arm, DynamicLossScaling, StaticLossScaling
 from halfscale.study.explain import did_you_mean, explain, show_key
 from halfscale.study.model import Model, Name
 
-KEYS = list(dict.fromkeys(["precision", *DynamicLossScaling.model_fields, *StaticLossScaling.model_fields]))
+OF_THE_ARM = ["precision", "lr_factor"]
+KEYS = list(dict.fromkeys([*OF_THE_ARM, *DynamicLossScaling.model_fields, *StaticLossScaling.model_fields]))
 
 
 class Sweep(Model):
-    """A factorial of arms over precision or any loss-scaling key, each a copy of the base arm but for these."""
+    """A factorial of arms over precision, lr_factor or any loss-scaling key, each a copy of the base arm but for these."""
 
     name: Name
     """Leads the name of every arm of the sweep."""
     base: Name
     """The arm that supplies every other setting."""
     over: Annotated[dict[str, Annotated[list[Any], Field(min_length=1)]], Field(min_length=1)]
-    """For each key, the values it takes: precision, or any key of loss_scaling."""
+    """For each key, the values it takes: precision, lr_factor, or any key of loss_scaling."""
 
 
 def expand_sweeps(arms: list[Arm], sweeps: list[Sweep]) -> list[Arm]:
@@ -56,9 +57,10 @@ def vary(base: Arm, sweep: str, settings: dict[str, Any]) -> Arm:
         ValueError: the settings make no arm.
     """
     arm = base.model_dump()
-    if "precision" in settings:
-        arm["precision"] = settings["precision"]
-    changes = {key: value for key, value in settings.items() if key != "precision"}
+    changes = dict(settings)
+    for key in OF_THE_ARM:
+        if key in changes:
+            arm[key] = changes.pop(key)
     if changes:
         arm["loss_scaling"] = vary_loss_scaling(base, changes)
     try:
