@@ -35,7 +35,12 @@ DEFAULT_CONFIG = Path("config/config.yaml")
 @app.command()
 def plan(
     config: Config = None,
-    study: Annotated[str | None, typer.Option(help="A whole study as JSON text, in place of config files.")] = None,
+    study: Annotated[
+        typer.FileText | None,
+        typer.Option(
+            encoding="utf-8", help="A file with a whole study as JSON, in place of config files; - is standard input."
+        ),
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="Write the plan here as JSON.")] = None,
 ) -> None:
     """Check a config and list its runs: workload x arm x seed."""
@@ -43,7 +48,7 @@ def plan(
     from halfscale.study.runs import plan_study
     from halfscale.study.whole import write_text
 
-    chosen = load_study(config or [DEFAULT_CONFIG]) if study is None else parse_study_text(study, "--study")
+    chosen = load_study(config or [DEFAULT_CONFIG]) if study is None else parse_study_text(study.read(), study.name)
     made = plan_study(chosen)
     if output:
         write_text(output, made.to_json())
