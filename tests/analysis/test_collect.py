@@ -19,6 +19,7 @@ from halfscale.analysis.collect import (
     read_runs,
     trace_table,
     write_csv,
+    write_traces,
 )
 from halfscale.analysis.skips import skip_causes
 from halfscale.study.records import RecordError, read_trace
@@ -124,16 +125,37 @@ def test_a_diverged_run_is_a_row_like_any_other(study):
 def test_traces_hold_every_step(study):
     file = pq.ParquetFile(study / "traces.parquet")
     plan = read_plan(study)
-    assert file.num_row_groups == len(plan.members)
     assert file.schema_arrow.equals(TRACES, check_metadata=False)
-    for index, member in enumerate(plan.members):
-        group = file.read_row_group(index).to_pandas()
-        assert set(zip(group["workload"], group["arm"], group["seed"], strict=True)) == {
+    traces = file.read().to_pandas()
+    start = 0
+    for member in plan.members:
+        trace = read_trace(study / "runs" / member.run_id / "trace.parquet", plan.runs[member.run_id])
+        rows = traces.iloc[start : start + len(trace)].reset_index(drop=True)
+        assert set(zip(rows["workload"], rows["arm"], rows["seed"], strict=True)) == {
             (member.workload, member.arm, member.seed)
         }
-        trace = read_trace(study / "runs" / member.run_id / "trace.parquet", plan.runs[member.run_id])
-        pd.testing.assert_frame_equal(group[trace.columns], trace)
-        assert group["skip_cause"].notna().equals(trace["skipped"])
+        pd.testing.assert_frame_equal(rows[trace.columns], trace)
+        assert rows["skip_cause"].notna().equals(trace["skipped"])
+        start += len(trace)
+    assert start == len(traces)
+
+
+def test_traces_are_written_in_groups_of_whole_runs(study, tmp_path, monkeypatch):
+    """Few enough groups for the file's index to stay small, small enough for memory not to grow with the study."""
+    whole = pq.read_table(study / "traces.parquet")
+    lengths = [
+        len(rows) for _, rows in whole.to_pandas().groupby(["workload", "arm", "seed"], sort=False, observed=True)
+    ]
+    tables, start = [], 0
+    for length in lengths:
+        tables.append(whole.slice(start, length))
+        start += length
+    monkeypatch.setattr("halfscale.analysis.collect.ROW_GROUP", lengths[0] + lengths[1])
+    write_traces(tmp_path / "traces.parquet", iter(tables))
+    file = pq.ParquetFile(tmp_path / "traces.parquet")
+    assert file.metadata.row_group(0).num_rows == lengths[0] + lengths[1]
+    assert file.num_row_groups > 1
+    pd.testing.assert_frame_equal(file.read().to_pandas(), whole.to_pandas())
 
 
 def test_a_diverged_loss_stays_nan(study):

@@ -28,6 +28,9 @@ TRACES = pa.schema(
 )
 """Columns of traces.parquet: those of a trace, whose it is, and why a step was skipped."""
 
+ROW_GROUP = 100_000
+"""Rows of traces.parquet that are written at once: with a row group a run, its index would grow with the runs."""
+
 WHOLE_NUMBERS = ["growth_interval", "first_bad_step", "gap_n"]
 """Columns of whole numbers that may be empty."""
 
@@ -185,10 +188,10 @@ def trace_table(member: Member, trace: pd.DataFrame, causes: pd.Series) -> pa.Ta
     """Return a trace as rows of traces.parquet."""
     rows = len(trace)
     columns: dict[str, Any] = {
-        "workload": pa.array([member.workload] * rows).dictionary_encode(),
-        "arm": pa.array([member.arm] * rows).dictionary_encode(),
+        "workload": pa.DictionaryArray.from_arrays(np.zeros(rows, dtype=np.int32), [member.workload]),
+        "arm": pa.DictionaryArray.from_arrays(np.zeros(rows, dtype=np.int32), [member.arm]),
         "seed": pa.array(np.full(rows, member.seed)),
-        "skip_cause": pa.array(causes.astype(object), pa.string(), from_pandas=True).dictionary_encode(),
+        "skip_cause": pa.array(causes).cast(NAME),
     }
     for field in TRACE:
         # A NaN is missing in a column that may be empty, and a value (a diverged loss) in one that may not.
@@ -197,10 +200,16 @@ def trace_table(member: Member, trace: pd.DataFrame, causes: pd.Series) -> pa.Ta
 
 
 def write_traces(path: Path, tables: Iterable[pa.Table]) -> None:
-    """Write traces one row group a run, so that memory does not grow with the number of runs."""
+    """Write traces some at a time, so that memory does not grow with the number of runs."""
     with whole_file(path) as temporary, pq.ParquetWriter(temporary, TRACES) as writer:
+        waiting: list[pa.Table] = []
         for table in tables:
-            writer.write_table(table, row_group_size=max(1, len(table)))
+            waiting.append(table)
+            if sum(map(len, waiting)) >= ROW_GROUP:
+                writer.write_table(pa.concat_tables(waiting).unify_dictionaries())
+                waiting = []
+        if waiting:
+            writer.write_table(pa.concat_tables(waiting).unify_dictionaries())
 
 
 def write_csv(path: Path, table: pd.DataFrame) -> None:

@@ -1,0 +1,99 @@
+"""What gathering a finished study costs as it grows: seconds and peak memory of collect, tables, macros and figures.
+
+    python benchmarks/collecting.py [runs ...]
+
+5,000 runs of 1,000 steps are to be collected into tables within 60 s and 2 GB, with memory that does not grow with them.
+The runs are made up and never trained; a study of 5,000 takes a minute to make up and 200 MB.
+"""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from growth import Cost, measure, print_growth, print_load, print_row
+from planning import make_config
+
+from halfscale.analysis.figures import figure_names
+from halfscale.study.load import load_study
+from halfscale.study.records import COMPLETE, TRACE, sha256
+from halfscale.study.runs import plan_study
+from halfscale.study.spec import RunSpec
+from halfscale.study.whole import write_text
+
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "analysis"))
+from made_up import summarize
+
+STAGES = {stage: [stage, "."] for stage in ["collect", "tables", "macros"]} | {
+    figure: ["figure", ".", figure] for figure in figure_names()
+}
+"""The halfscale commands that are measured, in the order they need each other."""
+
+
+def make_finished(folder: Path, runs: int) -> None:
+    """Write a finished study of that many runs: plan.json, and a trace and a summary a run."""
+    plan = plan_study(load_study([make_config(folder, runs)]))
+    write_text(folder / "plan.json", plan.to_json())
+    random = np.random.default_rng(0)
+    for run_id, spec in plan.runs.items():
+        write_run(folder / "runs" / run_id, spec, random)
+
+
+def write_run(folder: Path, spec: RunSpec, random: np.random.Generator) -> None:
+    """Write a run's records, not synced to the disk one by one as a real run's are: that would take most of the time."""
+    folder.mkdir(parents=True)
+    trace = make_trace(spec, random)
+    path = folder / "trace.parquet"
+    table = pa.Table.from_pandas(trace, TRACE, preserve_index=False)
+    pq.write_table(table.replace_schema_metadata({"spec_hash": spec.hash, "mark": COMPLETE}), path)
+    summary = summarize(spec, trace, sha256(path), False, {}, {})
+    (folder / "summary.json").write_text(json.dumps(summary.model_dump(), indent=1), encoding="utf-8")
+
+
+def make_trace(spec: RunSpec, random: np.random.Generator) -> pd.DataFrame:
+    """Return a trace whose loss falls and, under dynamic loss scaling, whose scale overflows after every growth."""
+    steps = np.arange(spec.steps)
+    scaling = spec.loss_scaling
+    dynamic = scaling.kind == "dynamic"
+    place = steps % (scaling.growth_interval + 1) if dynamic else steps
+    overflow = place == scaling.growth_interval if dynamic else np.zeros(len(steps), dtype=bool)
+    return pd.DataFrame(
+        {
+            "step": steps.astype(np.int32),
+            "loss": 2 + np.exp(-steps / 100) + 0.05 * random.standard_normal(len(steps)),
+            "oracle_loss": np.nan,
+            "lr": spec.optimizer.lr,
+            "scale": np.where(overflow, 2, 1) * scaling.init_scale if dynamic else np.nan,
+            "overflow": overflow,
+            "skipped": overflow,
+            "growth": place == scaling.growth_interval - 1 if dynamic else overflow,
+            "backoff": overflow,
+            "updates": (~overflow).cumsum().astype(np.int32),
+            "grad_norm": random.lognormal(size=len(steps)),
+            "grad_max": random.lognormal(size=len(steps)),
+        }
+    )
+
+
+def main() -> None:
+    sizes = [int(argument) for argument in sys.argv[1:]] or [500, 1000, 2500, 5000]
+    costs: dict[str, dict[int, Cost]] = {stage: {} for stage in STAGES}
+    print_load()
+    for runs in sizes:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            make_finished(folder, runs)
+            for stage, arguments in STAGES.items():
+                costs[stage][runs] = measure([sys.executable, "-m", "halfscale", *arguments], folder)
+                print_row(runs, stage, costs[stage][runs])
+    for stage in STAGES:
+        print_growth(stage, costs[stage])
+    print_load()
+
+
+if __name__ == "__main__":
+    main()
