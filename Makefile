@@ -1,12 +1,13 @@
 # make study   the environment, the default study, the paper
 # make test    the environment, every test
 # Both set up what is missing and nothing else.
+# make test-cluster   studies through a Slurm that is started on this machine for them (Debian, root or sudo)
 
 PYTHON ?= python3
 CORES ?= all
 BIN := .venv/bin
 
-.PHONY: study test check format lock latex
+.PHONY: study test test-cluster check format lock latex
 .DEFAULT_GOAL := study
 
 # The environment is made under its final name last, so that an interrupted set-up is never taken for a finished one.
@@ -27,6 +28,9 @@ study: .venv/ready latex
 
 test: .venv/ready latex
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+
+test-cluster: .venv/ready
+	@tests/cluster/run.sh $(BIN)/python
 
 check: .venv/ready
 	$(BIN)/ruff format --check .

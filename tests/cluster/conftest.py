@@ -1,10 +1,17 @@
-"""A folder to run a study in, and a study of one run that is as slow as is needed."""
+"""A folder to run a study in, and a study of one run that is as slow as is needed.
 
+Only run.sh runs the files beside this one: their names tell pytest nothing, so that it collects none by itself.
+"""
+
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.append(str(Path(__file__).parent))  # so that tests can import through_slurm
+
 from through_slurm import LOCAL, TRAINING, Folder, edited
 
 

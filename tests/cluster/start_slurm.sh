@@ -1,7 +1,7 @@
 #!/bin/bash
-# Start a Slurm on this machine, for tests: partition `main` with node1, partition `spare` with node2, 4 CPUs and 2 GPUs
-# each, all pretended. Needs no systemd, no cgroups and no GPU. Installs slurm-wlm and munge (Debian) where this user
-# may, and leaves a Slurm that it did not set up alone. stop_slurm.sh undoes it.
+# Start a Slurm on this machine, for tests: three nodes of 4 CPUs and 2 GPUs, all pretended, each with a partition of its
+# own. Needs no systemd, no cgroups and no GPU. Installs slurm-wlm and munge (Debian) where this user may, and leaves a
+# Slurm that it did not set up alone. stop_slurm.sh undoes it.
 set -euo pipefail
 cd "$(dirname "$0")"
 source ./slurm_common.sh
@@ -59,15 +59,18 @@ SlurmctldLogFile=$state/slurmctld.log
 SlurmdSpoolDir=$state/spool.%n
 SlurmdPidFile=$state/slurmd.%n.pid
 SlurmdLogFile=$state/slurmd.%n.log
-NodeName=node1 Port=6821 NodeHostname=$(hostname -s) NodeAddr=127.0.0.1 CPUs=4 RealMemory=16000 Gres=gpu:2
-NodeName=node2 Port=6822 NodeHostname=$(hostname -s) NodeAddr=127.0.0.1 CPUs=4 RealMemory=16000 Gres=gpu:2
+NodeName=DEFAULT NodeHostname=$(hostname -s) NodeAddr=127.0.0.1 CPUs=4 RealMemory=16000 Gres=gpu:2
+NodeName=node1 Port=6821
+NodeName=node2 Port=6822
+NodeName=node3 Port=6823
 PartitionName=main Nodes=node1 Default=YES
-PartitionName=spare Nodes=node2
+PartitionName=drained Nodes=node2
+PartitionName=failing Nodes=node3
 CONF
 # Slurm refuses what is no device file, and does not ask which device it is.
 as_root tee /etc/slurm/gres.conf >/dev/null <<CONF
 $mark
-NodeName=node[1-2] Name=gpu File=/dev/null,/dev/zero
+NodeName=node[1-3] Name=gpu File=/dev/null,/dev/zero
 CONF
 
 if ! munge --no-input >/dev/null 2>&1; then
@@ -80,6 +83,7 @@ fi
 as_root slurmctld
 as_root slurmd -N node1
 as_root slurmd -N node2
+as_root slurmd -N node3
 
 for _ in $(seq 60); do
     if [ "$(sinfo --noheader --format %T 2>/dev/null | sort -u)" = idle ]; then

@@ -24,8 +24,9 @@ stop() {
 
 [ -d "$state" ] || exit 0
 is_ours /etc/slurm/slurm.conf && scancel --user="$(id -un)" >/dev/null 2>&1 || true
-stop slurmd "$state/slurmd.node1.pid"
-stop slurmd "$state/slurmd.node2.pid"
+for node in node1 node2 node3; do
+    stop slurmd "$state/slurmd.$node.pid"
+done
 stop slurmctld "$state/slurmctld.pid"
 if [ -e "$state/munged-is-ours" ]; then
     stop munged /run/munge/munged.pid
