@@ -59,10 +59,10 @@ SlurmctldLogFile=$state/slurmctld.log
 SlurmdSpoolDir=$state/spool.%n
 SlurmdPidFile=$state/slurmd.%n.pid
 SlurmdLogFile=$state/slurmd.%n.log
-NodeName=DEFAULT NodeHostname=$(hostname -s) NodeAddr=127.0.0.1 CPUs=4 RealMemory=16000 Gres=gpu:2
-NodeName=node1 Port=6821
-NodeName=node2 Port=6822
-NodeName=node3 Port=6823
+NodeName=DEFAULT NodeAddr=127.0.0.1 CPUs=4 RealMemory=16000 Gres=gpu:2
+NodeName=node1 NodeHostname=$(hostname -s) Port=6821
+NodeName=node2 NodeHostname=$(hostname -s) Port=6822
+NodeName=node3 NodeHostname=$(hostname -s) Port=6823
 PartitionName=main Nodes=node1 Default=YES
 PartitionName=drained Nodes=node2
 PartitionName=failing Nodes=node3
