@@ -56,7 +56,7 @@ def plan(
         return
     for member in made.members:
         typer.echo(f"{member.workload}\t{member.arm}\tseed {member.seed}\t{member.run_id}")
-    typer.echo(f"{len(made.members)} members, {len(made.runs)} distinct runs")
+    typer.echo(f"{len(made.members)} workload x arm x seed, {len(made.runs)} distinct runs")
 
 
 @app.command()
@@ -88,7 +88,7 @@ def train(
 
 @app.command()
 def collect(folder: Folder) -> None:
-    """Gather the runs of a study into traces.parquet and tables/runs.csv."""
+    """Gather a study's runs into one table and one trace file."""
     from halfscale.analysis.collect import collect as collect_runs
 
     collect_runs(folder)
@@ -109,7 +109,7 @@ def tables(folder: Folder) -> None:
 @app.command()
 def figure(
     folder: Folder,
-    names: Annotated[list[str] | None, typer.Argument(help="Figures to draw; all of them when left out.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Figures to draw, such as final_gap; all of them when left out.")] = None,
 ) -> None:
     """Draw figures of a study: PDF, PNG and a JSON sidecar each."""
     from halfscale.analysis.draw import draw_figure
@@ -123,7 +123,7 @@ def figure(
 
 @app.command()
 def macros(folder: Folder) -> None:
-    """Write every number that the paper cites, as TeX macros and as JSON."""
+    """Write every number that the paper cites, as TeX and JSON."""
     from halfscale.analysis.macros import write_macros
 
     write_macros(folder)

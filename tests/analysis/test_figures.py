@@ -125,7 +125,7 @@ def test_trajectory_axis_is_in_powers_of_two(trajectory):
     labels = [label.get_text() for label in ax.get_yticklabels()]
     assert all(label.startswith("$2^{") for label in labels)
     assert np.all(ax.get_yticks() == np.round(ax.get_yticks()))
-    assert "fp16-static-2e10 ($2^{10}$)" in texts(trajectory.axes[5])
+    assert "fp16-static-2e10: always $2^{10}$" in texts(trajectory.axes[5])
     assert "from $2^{16}$, ×2 per 5, ×0.5" in texts(ax)
 
 
@@ -288,7 +288,7 @@ def test_gaps_say_how_many_runs_diverged(gaps):
         ([100.0, 200.0, 300.0], "+200 [−48, +448]"),
         ([-0.01, -0.02, -0.03], "−0.020 [−0.045, +0.005]"),
         ([5.0], "+5.0"),
-        ([1e-5, 2e-5, 3e-5], "+2.0 [−0.5, +4.5] $\\times 10^{-5}$"),
+        ([1e-5, 2e-5, 3e-5], "+2.0 [−0.5, +4.5] $\\times 10^{-8}$ nats"),
         ([0.0, 0.0], "+0 [+0, +0]"),
         ([np.nan, np.nan], "–"),
     ],

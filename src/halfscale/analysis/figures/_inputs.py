@@ -64,10 +64,12 @@ def read_traces(folder: Path, columns: list[str]) -> pd.DataFrame:
     return traces.astype({"workload": str, "arm": str}).replace([np.inf, -np.inf], np.nan)
 
 
-def diverged_runs(runs: pd.DataFrame) -> set[tuple[str, str, int]]:
-    """Return workload, arm and seed of the runs that diverged."""
-    rows = runs.loc[runs["status"] == "diverged", ["workload", "arm", "seed"]]
-    return {(str(workload), str(arm), int(seed)) for workload, arm, seed in rows.itertuples(index=False)}
+def diverged_runs(runs: pd.DataFrame) -> dict[tuple[str, str, int], int]:
+    """Return the first bad step of the runs that diverged, by workload, arm and seed."""
+    rows = runs.loc[runs["status"] == "diverged", ["workload", "arm", "seed", "first_bad_step"]]
+    return {
+        (str(workload), str(arm), int(seed)): int(step) for workload, arm, seed, step in rows.itertuples(index=False)
+    }
 
 
 def diverged_by_arm(runs: pd.DataFrame) -> dict[tuple[str, str], tuple[int, int]]:

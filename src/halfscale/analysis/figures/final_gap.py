@@ -106,7 +106,7 @@ def in_words(mean: Mean) -> str:
     decimals = max(0, 1 - math.floor(math.log10(spread))) if spread > 0 else 0
     power = decimals - 1 if decimals > 4 else 0  # a string of zeros is read more easily as a power of ten
     interval = f" [{signed(mean.low * 10**power, decimals - power)}, {signed(mean.high * 10**power, decimals - power)}]"
-    unit = f" $\\times 10^{{-{power}}}$" if power else ""
+    unit = f" $\\times 10^{{-{power + 3}}}$ nats" if power else ""  # the column is in 1e-3 nats, this row in its own
     return signed(mean.mean * 10**power, decimals - power) + (interval if mean.n > 1 else "") + unit
 
 

@@ -18,7 +18,7 @@ CAPTION = (
     "Training loss of each arm (colour) over that of the FP32 reference (grey): mean over the seeds whose run "
     "completed, and band from the lowest to the highest of them, both of the loss smoothed by a centred rolling mean "
     "whose window stands beside the workload's name. Runs that diverged are left out of mean and band, counted in the "
-    "panel, and drawn one by one as dashed lines that end in a cross. Dotted line: entropy of the data's source where it "
+    "panel, and drawn one by one as dashed lines that end in a cross, at the latest where they leave the axes. Dotted line: entropy of the data's source where it "
     "is known exactly, the lowest loss that any model can expect. All panels of a workload share their axes."
 )
 
@@ -53,6 +53,7 @@ def draw(folder: Path) -> Figure:
             for name, table in losses.items()
         }
         floor = runs.loc[runs["workload"] == workload, "floor"].mean()
+        set_limits(panels[0], completed[arms.reference], list(losses.values()), floor)
         for ax, name in zip(panels, shown[workload], strict=True):
             draw_band(ax, completed[arms.reference], GREY, width=2.2)
             draw_band(ax, completed[name], colours[name], width=0.9)
@@ -63,11 +64,10 @@ def draw(folder: Path) -> Figure:
                 no_data(ax)
             diverged, total = counts[workload, name]
             if diverged:
-                note(ax, 0.97, 0.95, f"diverged: {diverged} of {total}", ha="right", va="top")
+                note(ax, 0.97, 0.4, f"diverged: {diverged} of {total}", ha="right", va="center")
             ax.set_title(wrap(name, NAME_WIDTH), loc="left", color=colours[name], weight="bold")
-        set_limits(panels[0], completed[arms.reference], list(completed.values()), floor)
         label_first(panels[0], completed[arms.reference], arms.reference, floor)
-        block_note(block, f"mean and range of {rows['seed'].nunique()} seeds; rolling mean of {window} steps")
+        block_note(block, f"mean and range of {seeds_of(rows)}; rolling mean of {window} steps")
     return figure
 
 
@@ -99,16 +99,26 @@ def draw_band(ax: Axes, losses: pd.DataFrame, colour: str, width: float) -> None
 
 
 def draw_diverged(ax: Axes, losses: pd.DataFrame, colour: str) -> None:
-    """Draw each diverged run by itself, a cross at its last finite loss."""
+    """Draw each diverged run by itself, a cross at its last finite loss, or where it leaves the axes for good."""
+    top = ax.get_ylim()[1]
     for seed in losses:
         run = losses[seed].dropna()
         if len(run):
             ax.plot(run.index, run, color=colour, linewidth=0.7, linestyle=(0, (3, 1.5)))
-            ax.plot(run.index[-1], run.iloc[-1], marker="x", color=INK, markersize=4, zorder=4)
+            below = run[run <= top]
+            leaves = run.iloc[-1] > top and len(below) > 0
+            end = below.index[-1] if leaves else run.index[-1]
+            ax.plot(end, min(run[end], top), marker="x", color=INK, markersize=4, zorder=4, clip_on=False)
+
+
+def seeds_of(rows: pd.DataFrame) -> str:
+    """Return how many seeds there are, in words of a note."""
+    count = rows["seed"].nunique()
+    return f"{count} seed{'' if count == 1 else 's'}"
 
 
 def set_limits(ax: Axes, reference: pd.DataFrame, tables: list[pd.DataFrame], floor: float) -> None:
-    """Fit the shared axes to the runs that completed; one that blows up does not flatten all others."""
+    """Fit the shared axes to the runs; one that blows up does not flatten all others."""
     base = finite_values([reference])
     values = finite_values(tables)
     if not len(values):

@@ -23,7 +23,7 @@ from halfscale.analysis.style import (
     small_multiples,
     wrap,
 )
-from halfscale.study.arm import Arm
+from halfscale.study.arm import Arm, StaticLossScaling
 
 INPUTS = ("plan.json", "tables/runs.csv", "traces.parquet")
 TITLE = "Loss-scale trajectories"
@@ -33,8 +33,8 @@ CAPTION = (
     "factor and the clean steps before a growth, and its backoff factor; these panels share their axes within a "
     "workload. Arms with a static scale share one panel, which does not share that axis. Marks are steps that were "
     "skipped because the gradients overflowed, told apart by cause: calibration (before the "
-    "scale has settled), growth probe (the step right after a growth), and sporadic (all others). A cross ends a run that "
-    "diverged. Arms with no loss scaling are not shown."
+    "scale has settled), growth probe (the step right after a growth), and sporadic (all others). A cross stands at the "
+    "first bad step of a run that diverged. Arms with no loss scaling are not shown."
 )
 
 
@@ -75,9 +75,10 @@ def draw(folder: Path) -> Figure:
             for arm in static[workload]:
                 draw_arm(ax, rows[rows["arm"] == arm.name], colours[arm.name], diverged)
                 name_line(ax, arm, colours[arm.name])
-            head(ax, "static scales", "never move; axis not shared", INK)
+            head(ax, "static scales", "each at its own height, not on the axis", INK)
             set_scale_axis(ax, rows.loc[rows["arm"].isin([arm.name for arm in static[workload]]), "exponent"])
-            ax.set_yticks([])
+            ax.set_yticks([])  # each line states its scale; ticks would be read with the neighbour's labels
+            ax.spines["left"].set_visible(False)
     add_key(figure)
     return figure
 
@@ -87,14 +88,15 @@ def log2(scale: pd.Series) -> pd.Series:
     return scale.astype(float).where(scale > 0).map(np.log2)
 
 
-def draw_arm(ax: Axes, rows: pd.DataFrame, colour: str, diverged: set[tuple[str, str, int]]) -> None:
+def draw_arm(ax: Axes, rows: pd.DataFrame, colour: str, diverged: dict[tuple[str, str, int], int]) -> None:
     """Draw one arm: its runs as steps, its skipped steps by cause, a cross where a run diverged."""
     if not rows["exponent"].notna().any():
         no_data(ax)
     for run_of, run in rows.groupby(["workload", "arm", "seed"]):
         ax.step(run["step"], run["exponent"], where="post", color=colour, linewidth=0.8, alpha=0.6)
         if run_of in diverged:
-            ax.plot(run["step"].iloc[-1], run["exponent"].iloc[-1], marker="x", color=INK, markersize=5, zorder=4)
+            step = diverged[run_of]
+            ax.plot(step, run.set_index("step")["exponent"][step], marker="x", color=INK, markersize=5, zorder=4)
     for cause, (_, shade, marker) in CAUSES.items():
         skips = rows[rows["skip_cause"] == cause]
         ax.scatter(
@@ -127,10 +129,9 @@ def settings(arm: Arm) -> str:
 
 def name_line(ax: Axes, arm: Arm, colour: str) -> None:
     """Write a static arm's name on its line."""
-    scaling = arm.effective_loss_scaling
-    assert scaling.kind == "static"
+    scaling = static_scaling(arm)
     ax.annotate(
-        f"{arm.name} ({power_of_two(scaling.scale)})",
+        f"{arm.name}: always {power_of_two(scaling.scale)}",
         (0.02, np.log2(scaling.scale)),
         (0, 4),
         xycoords=ax.get_yaxis_transform(),
@@ -138,6 +139,13 @@ def name_line(ax: Axes, arm: Arm, colour: str) -> None:
         color=colour,
         size=SMALL,
     )
+
+
+def static_scaling(arm: Arm) -> StaticLossScaling:
+    """Return the scaling of an arm whose scale is static."""
+    scaling = arm.effective_loss_scaling
+    assert scaling.kind == "static"
+    return scaling
 
 
 def set_scale_axis(ax: Axes, exponents: pd.Series) -> None:
