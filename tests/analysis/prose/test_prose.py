@@ -217,15 +217,42 @@ def test_only_long_natural_fp16_runs_are_held_against_it(measured):
     ]
 
 
-def test_equilibrium_counts_what_lies_between(measured):
+def test_a_falling_scale_may_exceed_the_bound_and_a_level_one_lies_between(measured):
     runs = measured.runs.assign(skipped_calibration=0)
     # N = 5: between p* = 12.9 % and the bound 16.7 % for one workload, beyond it for the other.
-    runs = change(runs, "fp16", "transformer", skipped=9, steps=60)
-    runs = change(runs, "fp16", "resnet50", skipped=20, steps=40)
+    runs = change(runs, "fp16", "transformer", skipped=9, steps=60, backoffs=9, growths=9)
+    runs = change(runs, "fp16", "resnet50", skipped=20, steps=40, backoffs=20, growths=4)
     text = equilibrium(replace(measured, runs=runs))
-    assert "The bound holds for 1 of 2, and the share lies between the two for 1 of them." in text
-    assert "$12.9$ & $15.0$ & $16.7$" in text
-    assert "$12.9$ & $50.0$ & $16.7$" in text
+    fallen, level = (rf"\code{{fp16}} on \code{{{workload}}}" for workload in ("resnet50", "transformer"))
+    assert f"ended lower than it began for {fallen} and where it began for {level}." in text
+    assert f"exceeded by {fallen}, as it may be where a scale falls; the share lies between" in text
+    assert f"between the two expressions for {level}." in text
+    assert "which allows for the drift, holds for every one." in text
+    assert "$0$ & $12.9$ & $15.0$ & $16.7$" in text
+    assert "$-16.0$ & $12.9$ & $50.0$ & $16.7$" in text
+
+
+def test_the_drift_bound_is_met_with_equality_where_no_clean_step_is_lost(measured):
+    # One run: 4 growths take 20 clean steps, and 20 steps are skipped: p = 1/2 = (1 + 5 x 16 / 40) / 6.
+    runs = change(
+        measured.runs, "fp16", "resnet50", steps=40, skipped=20, skipped_calibration=0, backoffs=20, growths=4
+    )
+    rate = next(settled_rates(replace(measured, runs=runs)))
+    assert (rate.drift, rate.measured) == (-16, 0.5)
+    assert rate.drift_bound == pytest.approx(0.5, rel=1e-12)
+
+
+def test_calibration_is_no_drift(measured):
+    runs = change(measured.runs, "fp16", "resnet50", steps=40, skipped=7, skipped_calibration=4, backoffs=7, growths=3)
+    assert next(settled_rates(replace(measured, runs=runs))).drift == 0
+
+
+def test_more_skips_than_the_drift_allows_are_told(measured):
+    runs = change(
+        measured.runs, "fp16", "resnet50", steps=40, skipped=30, skipped_calibration=0, backoffs=30, growths=4
+    )
+    text = equilibrium(replace(measured, runs=runs))
+    assert r"Even with the drift allowed for, Equation~\eqref{eq:driftbound} fails for \code{fp16} on" in text
 
 
 def test_equilibrium_of_short_runs(measured):

@@ -1,17 +1,24 @@
 """The rate of skipped steps that loss scaling settled into, held against its closed form and its bound."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from halfscale.analysis import latex
 from halfscale.analysis.prose.measured import Measured
-from halfscale.analysis.prose.words import code, number_word
+from halfscale.analysis.prose.words import code, listed, number_word
 
 SETTLED = 5
 """Growth intervals that every run of an arm must span before its rate is held against theory."""
 
-HEAD = r"Workload & Arm & $N$ & $b$ & $p^{*}$ (\%) & measured (\%) & bound (\%) \\"
+NAMES = r">{\raggedright\arraybackslash}p{%s}"
+HEAD = r"Workload & Arm & $N$ & $b$ & $d$ & $p^{*}$ (\%) & measured (\%) & bound (\%) \\"
+CAPTION = (
+    r"Share of steps skipped after calibration, over all completed runs of an arm, beside the closed form $p^{*}$ for "
+    r"independent overflows and the upper bound, both for a scale that does not drift. $N$: growth interval; $b$: "
+    r"backoff factor; $d$: drift of the scale over the counted steps (Equation~\ref{eq:drift}), in growths, mean over "
+    "the runs."
+)
 
 
 class Rate(NamedTuple):
@@ -21,9 +28,14 @@ class Rate(NamedTuple):
     arm: str
     growth_interval: int
     backoff_factor: float
+    drift: float
+    """Growths less the growths that would undo the backoffs, mean over the runs."""
     mean_field: float
     measured: float
     bound: float
+    """For a scale that does not drift."""
+    drift_bound: float
+    """For the drift that there was."""
 
 
 def equilibrium(measured: Measured) -> str:
@@ -33,33 +45,68 @@ def equilibrium(measured: Measured) -> str:
         return (
             f"No dynamic FP16 arm spans {number_word(SETTLED)} growth intervals, so none can be held against theory.\n"
         )
-    between = sum(rate.mean_field <= rate.measured <= rate.bound for rate in rates)
-    held = sum(rate.measured <= rate.bound for rate in rates)
-    text = (
+    sentences = [
         r"Table~\ref{tab:equilibrium} holds the share of steps skipped after calibration against "
         r"Equations~\eqref{eq:bound} and~\eqref{eq:equilibrium}, for the dynamic FP16 arms whose runs span at least "
-        f"{number_word(SETTLED)} growth intervals. The bound holds for {held} of {len(rates)}, and the share lies between "
-        f"the two for {between or 'none'} of them. Both expressions assume a scale that does not drift: one that is still on its way up "
-        "skips less.\n\n"
-    )
+        f"{number_word(SETTLED)} growth intervals. Both equations are about a scale that does not drift.",
+        drifts(rates),
+        bounds(rates),
+    ]
     rows = [
         f"{code(rate.workload)} & {code(rate.arm)} & ${rate.growth_interval}$ & {latex.setting(rate.backoff_factor)} & "
-        f"{latex.percent(rate.mean_field)} & {latex.percent(rate.measured)} & {latex.percent(rate.bound)} \\\\"
+        f"{signed(rate.drift)} & {latex.percent(rate.mean_field)} & {latex.percent(rate.measured)} & "
+        f"{latex.percent(rate.bound)} \\\\"
         for rate in rates
     ]
-    caption = (
-        r"Share of steps skipped after calibration, over all completed runs of an arm, beside the closed form $p^{*}$ for "
-        "independent overflows and the upper bound. $N$ is the growth interval, $b$ the backoff factor."
-    )
     lines = [
         r"\begin{table}[tbp]",
-        rf"\centering\small\caption{{{caption}}}\label{{tab:equilibrium}}",
-        r"\begin{tabular}{@{}llrrrrr@{}}",
+        rf"\centering\small\setlength{{\tabcolsep}}{{4pt}}\caption{{{CAPTION}}}\label{{tab:equilibrium}}",
+        rf"\begin{{tabular}}{{@{{}}{NAMES % '2.6cm'}{NAMES % '4.2cm'}rrrrrr@{{}}}}",
         *[r"\toprule", HEAD, r"\midrule", *rows, r"\bottomrule"],
         r"\end{tabular}",
         r"\end{table}",
     ]
-    return text + "\n".join(lines) + "\n"
+    return " ".join(sentences) + "\n\n" + "\n".join(lines) + "\n"
+
+
+def drifts(rates: Sequence[Rate]) -> str:
+    """Say of which arms the scale ended lower, higher or level over the counted steps."""
+    directions = {
+        "lower than it began": [rate for rate in rates if rate.drift < 0],
+        "higher than it began": [rate for rate in rates if rate.drift > 0],
+        "where it began": [rate for rate in rates if rate.drift == 0],
+    }
+    parts = [f"{where} for {named(those, rates)}" for where, those in directions.items() if those]
+    return f"On average over its runs, and over the counted steps, the scale ended {listed(parts)}."
+
+
+def bounds(rates: Sequence[Rate]) -> str:
+    """Say where the measured share lies: within the bound or beyond, with the drift allowed for and without."""
+    beyond = [rate for rate in rates if rate.measured > rate.bound]
+    between = [rate for rate in rates if rate.mean_field <= rate.measured <= rate.bound]
+    broken = [rate for rate in rates if rate.measured > rate.drift_bound * (1 + 1e-12)]
+    text = "The bound for a scale that does not drift is "
+    if beyond:
+        fell = all(rate.drift < 0 for rate in beyond)
+        text += f"exceeded by {named(beyond, rates)}" + (", as it may be where a scale falls" if fell else "")
+    else:
+        text += "exceeded by no arm"
+    text += f"; the share lies between the two expressions for {named(between, rates) if between else 'no arm'}."
+    if broken:
+        return f"{text} Even with the drift allowed for, Equation~\\eqref{{eq:driftbound}} fails for {named(broken, rates)}."
+    return f"{text} Equation~\\eqref{{eq:driftbound}}, which allows for the drift, holds for every one."
+
+
+def named(some: Sequence[Rate], rates: Sequence[Rate]) -> str:
+    """Return the arms of some rates, with the workloads where the rates are of several."""
+    if len(some) == len(rates) > 2:
+        return "every arm"
+    several = len({rate.workload for rate in rates}) > 1
+    return listed(code(rate.arm) + (f" on {code(rate.workload)}" if several else "") for rate in some)
+
+
+def signed(drift: float) -> str:
+    return f"${drift:+.1f}$" if drift else "$0$"
 
 
 def settled_rates(measured: Measured) -> Iterator[Rate]:
@@ -77,7 +124,20 @@ def settled_rates(measured: Measured) -> Iterator[Rate]:
             growth_factor, backoff_factor = (float(own[key].iloc[0]) for key in ("growth_factor", "backoff_factor"))
             mean_field, bound = equilibrium_rates(growth_factor, backoff_factor, growth_interval)
             share = float((own["skipped"] - own["skipped_calibration"]).sum() / steps.sum())
-            yield Rate(str(workload), str(arm), growth_interval, backoff_factor, mean_field, share, bound)
+            beta = growths_per_backoff(growth_factor, backoff_factor)
+            drifts = own["growths"] - beta * (own["backoffs"] - own["skipped_calibration"])
+            drift = round(float(drifts.mean()), 9)  # so that rounding in beta makes no drift
+            yield Rate(
+                workload=str(workload),
+                arm=str(arm),
+                growth_interval=growth_interval,
+                backoff_factor=backoff_factor,
+                drift=drift,
+                mean_field=mean_field,
+                measured=share,
+                bound=bound,
+                drift_bound=bound * (1 - growth_interval * drift / float(steps.mean())),
+            )
 
 
 def equilibrium_rates(growth_factor: float, backoff_factor: float, growth_interval: int) -> tuple[float, float]:
@@ -85,5 +145,10 @@ def equilibrium_rates(growth_factor: float, backoff_factor: float, growth_interv
 
     The paper derives both, in "Where the scaler settles".
     """
-    beta = -math.log(backoff_factor) / math.log(growth_factor)
+    beta = growths_per_backoff(growth_factor, backoff_factor)
     return 1 - (1 + 1 / beta) ** (-1 / growth_interval), 1 / (1 + beta * growth_interval)
+
+
+def growths_per_backoff(growth_factor: float, backoff_factor: float) -> float:
+    """Return beta = ln(1/bf) / ln(gf), the number of growths that undo one backoff."""
+    return -math.log(backoff_factor) / math.log(growth_factor)
