@@ -9,6 +9,7 @@ from typing import Any
 
 import seaborn as sns
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from halfscale.study.arm import Arm
@@ -252,7 +253,8 @@ def rows_of_arms(
         ax.grid(visible=False, axis="y")
         ax.tick_params(axis="y", length=0)
         panels[workload] = ax
-    widths = [label.get_window_extent().width for ax in panels.values() for label in ax.get_yticklabels()]
+    renderer = FigureCanvasAgg(figure).get_renderer()  # else each label is measured on a canvas of its own: gigabytes
+    widths = [label.get_window_extent(renderer).width for ax in panels.values() for label in ax.get_yticklabels()]
     left = 0.15 + max(widths, default=0.0) / figure.dpi
     for (workload, ax), height in zip(panels.items(), heights, strict=True):
         write(figure, 0.05, top - 0.05, workload, va="top", size=LARGE, weight="bold")
