@@ -82,6 +82,8 @@ def test_percent():
 def test_interval():
     assert interval(-0.5, 2.0) == "$[-0.500, 2.00]$"
     assert interval(math.nan, math.nan) == "--"
+    assert interval(-9.67e-8, 6.78e-9) == r"$[-9.7, 0.7]\times10^{-8}$"
+    assert interval(-9.96e-8, 0.0) == r"$[-1.0, 0.0]\times10^{-7}$"
 
 
 def test_escape():
@@ -97,6 +99,10 @@ def test_a_breakable_name_prints_the_same_name():
     name = "scaler_init-2e24"
     assert breakable(name).replace(r"\allowbreak{}", "") == escape(name)
     assert breakable(name).count(r"\allowbreak{}") == 2
+
+
+def test_a_name_of_one_long_piece_is_breakable_too():
+    assert breakable("a" * 20 + "-b") == "a" * 16 + r"\allowbreak{}aaaa-\allowbreak{}b"
 
 
 def test_a_table_of_awkward_cells_compiles(tmp_path):

@@ -153,7 +153,6 @@ def test_nothing_of_an_older_build_is_left(study, tmp_path):
     [
         ("Output written on main.pdf", None),
         ("Overfull \\hbox (9.99pt too wide) in paragraph at lines 1--2", None),
-        ("Overfull \\vbox (10.5pt too high) has occurred", "Overfull \\vbox (10.5pt too high) has occurred"),
         ("LaTeX Warning: Label `a' multiply defined.", "LaTeX Warning: Label `a' multiply defined."),
         ("! Emergency stop.\nLaTeX Warning: Reference `x' undefined", "! Emergency stop."),
         (
@@ -164,6 +163,27 @@ def test_nothing_of_an_older_build_is_left(study, tmp_path):
 )
 def test_first_fault_of_a_log(log, fault):
     assert first_fault(f"This is TeX\n{log}\n") == fault
+
+
+def test_a_box_too_wide_is_named_with_its_file_and_its_words():
+    log = (
+        "(./main.tex (./macros.tex) (./sections/results.tex (./generated/scale.tex\n"
+        "Overfull \\hbox (2.0pt too wide) in paragraph at lines 1--1\n"
+        "[]\\T1/lmr/m/n/10.95 an unclosed (bracket\n"
+        ")\n"
+        "Overfull \\hbox (48.3pt too wide) in paragraph at lines 3--4\n"
+        "\\T1/lmr/m/n/10.95 (+20) The scale of \\T1/lmtt/m/n/10.95 long-name \n"
+    )
+    assert first_fault(log) == (
+        "Overfull \\hbox (48.3pt too wide) in paragraph at lines 3--4 in sections/results.tex, at "
+        '"The scale of long-name"; the name of an arm or a workload may be too long there: shorten it in the config'
+    )
+
+
+def test_a_box_too_high_is_named_with_its_file():
+    fault = first_fault("(./main.tex (./tables/runs.tex)\nOverfull \\vbox (10.5pt too high) has occurred")
+    assert fault is not None
+    assert fault.startswith("Overfull \\vbox (10.5pt too high) has occurred in main.tex; the name")
 
 
 def test_captions_are_escaped_once(tmp_path):

@@ -172,7 +172,8 @@ def test_awkward_names_and_values_compile_and_fit_the_page(runs, tmp_path):
 def test_units_stand_under_the_headings(study):
     heads = [(study / "tables" / f"{name}.tex").read_text() for name in ("runs", "arms", "scaling")]
     assert [r"Loss & Excess \\" in head and r"(nats) & (nats) \\" in head for head in heads] == [True, False, False]
-    assert r"($10^{-3}$ nats) & ($10^{-3}$ nats) \\" in heads[1]
+    assert r"Gap & 95\,\% interval \\" in heads[1]
+    assert r"(\%) & (nats) & (nats) \\" in heads[1]
     assert "(steps)" in heads[2]
 
 

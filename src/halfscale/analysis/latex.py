@@ -1,10 +1,13 @@
 """Text and numbers as LaTeX, and booktabs tables that break across pages."""
 
 import math
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 MISSING = "--"
+BREAK = r"\allowbreak{}"
+BREAK_EVERY = 16
 SPECIAL = str.maketrans(
     {
         "\\": r"\textbackslash{}",
@@ -32,8 +35,12 @@ def escape(text: str) -> str:
 
 
 def breakable(name: str) -> str:
-    """Return a name as LaTeX that may break across lines after its hyphens and underscores."""
-    return escape(name).replace(r"\_", r"\_\allowbreak{}").replace("-", r"-\allowbreak{}")
+    """Return a name as LaTeX that may break across lines after its hyphens and underscores.
+
+    What is longer than BREAK_EVERY characters without either may break after as many.
+    """
+    pieces = re.findall(rf"[^_-]{{1,{BREAK_EVERY}}}[_-]?|[_-]", name)
+    return BREAK.join(map(escape, pieces))
 
 
 def number(value: float | None) -> str:
@@ -80,9 +87,14 @@ def scale(value: float | None) -> str:
 
 
 def interval(low: float, high: float) -> str:
-    """Return a confidence interval, an en dash where there is none."""
+    """Return a confidence interval, an en dash where there is none; below 0.001 with one power of ten for both ends."""
     if math.isnan(low) or math.isnan(high):
         return MISSING
+    largest = max(abs(low), abs(high))
+    if 0 < largest < 1e-3:
+        exponent = int(f"{largest:.1e}".split("e")[1])
+        ends = ", ".join(f"{end / 10.0**exponent:.1f}" for end in (low, high))
+        return rf"$[{ends}]\times10^{{{exponent}}}$"
     return f"$[{number(low).strip('$')}, {number(high).strip('$')}]$"
 
 

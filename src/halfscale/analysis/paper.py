@@ -36,7 +36,13 @@ FAULTS = (
 )
 """What TeX only warns of, but no paper may have."""
 
-OVERFULL = re.compile(r"^Overfull .*?\((\d+\.\d+)pt too (?:wide|high)\).*$", re.MULTILINE)
+OVERFULL = re.compile(
+    r"^(?P<complaint>Overfull .*?\((?P<points>\d+\.\d+)pt too (?:wide|high)\).*)\n?(?P<content>.*)$", re.MULTILINE
+)
+"""A box that sticks out, and the line after it, which holds its content."""
+
+FONT = re.compile(r"\\\w+(?:/[\w.-]+)+(?: \([+-]?\d+\))? ?|\[\]|\|")
+"""What TeX's log puts between the words of a box: a change of font, an inner box, and the mark of a hyphen."""
 
 
 class PaperError(UserError, RuntimeError):
@@ -157,7 +163,25 @@ def first_fault(log: str) -> str | None:
         warning = pattern.search(log)
         if warning:
             return warning.group()
-    return next((box.group() for box in OVERFULL.finditer(log) if float(box.group(1)) > TOO_WIDE), None)
+    return next((overfull(log, box) for box in OVERFULL.finditer(log) if float(box["points"]) > TOO_WIDE), None)
+
+
+def overfull(log: str, box: re.Match[str]) -> str:
+    """Return TeX's complaint of a box, the file that it is in, the words in it, and what may help."""
+    words = FONT.sub("", box["content"]).strip()
+    place = f"{box['complaint']} in {open_file(log[: box.start()])}" + (f', at "{words}"' if words else "")
+    return f"{place}; the name of an arm or a workload may be too long there: shorten it in the config"
+
+
+def open_file(log: str) -> str:
+    """Return the file that TeX is reading at the end of a piece of its log, which has it in brackets."""
+    files: list[str] = []
+    for bracket in re.finditer(r"\(([^\s()]*)|\)", OVERFULL.sub("", log)):
+        if bracket.group() != ")":
+            files.append(bracket.group(1))
+        elif files:
+            files.pop()
+    return next((name.removeprefix("./") for name in reversed(files) if name.startswith("./")), "main.tex")
 
 
 def last_line(output: str) -> str:

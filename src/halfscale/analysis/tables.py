@@ -178,8 +178,8 @@ def arms_tex(arms: pd.DataFrame, reference: str) -> str:
         Column("Excess", "(nats)", "r"),
         Column("Eval.\\ loss", "(nats)", "r"),
         Column("Accuracy", r"(\%)", "r"),
-        Column("Gap", "($10^{-3}$ nats)", "r"),
-        Column(r"95\,\% interval", "($10^{-3}$ nats)", "r"),
+        Column("Gap", "(nats)", "r"),
+        Column(r"95\,\% interval", "(nats)", "r"),
     ]
 
     def cells(arm: Any) -> list[str]:
@@ -191,8 +191,8 @@ def arms_tex(arms: pd.DataFrame, reference: str) -> str:
             number(arm.final_excess),
             number(arm.eval_loss),
             percent(arm.eval_accuracy),
-            number(1000 * arm.gap),
-            interval(1000 * arm.gap_low, 1000 * arm.gap_high),
+            number(arm.gap),
+            interval(arm.gap_low, arm.gap_high),
         ]
 
     caption = (

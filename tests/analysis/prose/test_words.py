@@ -31,5 +31,10 @@ def test_names_are_escaped_in_text_and_left_alone_in_keys():
     assert val("w", "a_b", "gap") == r"\val{w.a_b.gap}"
 
 
+def test_a_name_of_one_long_piece_is_breakable():
+    assert code("a" * 17) == rf"\code{{{'a' * 16}\allowbreak{{}}a}}"
+    assert code("a" * 16 + "-b") == rf"\code{{{'a' * 16}-b}}"
+
+
 def test_percent():
     assert percent(0.125) == r"$12.5$\,\%"

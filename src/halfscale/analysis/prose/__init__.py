@@ -6,7 +6,7 @@ compared over several arms is counted here. No sentence names a model, an arm or
 
 from collections.abc import Callable, Iterable
 
-from halfscale.analysis.latex import escape
+from halfscale.analysis.latex import breakable
 from halfscale.analysis.prose.equilibrium import equilibrium
 from halfscale.analysis.prose.losses import gap, loss
 from halfscale.analysis.prose.measured import Measured
@@ -42,4 +42,4 @@ def write_prose(measured: Measured, described: Iterable[str]) -> dict[str, str]:
 def by_workload(measured: Measured, write: Callable[[str, Measured], str]) -> str:
     """Return one paragraph a workload, headed by its name."""
     names = [workload.name for workload in measured.plan.study.workloads]
-    return "\n\n".join(rf"\paragraph{{{escape(name)}.}} {write(name, measured.of(name))}" for name in names) + "\n"
+    return "\n\n".join(rf"\paragraph{{{breakable(name)}.}} {write(name, measured.of(name))}" for name in names) + "\n"

@@ -1,9 +1,8 @@
 """What was done: the arms, their twin, the workloads."""
 
 from halfscale.analysis import latex
-from halfscale.analysis.latex import escape
 from halfscale.analysis.prose.measured import Measured
-from halfscale.analysis.prose.words import breakable_code, code, inner, listed, val
+from halfscale.analysis.prose.words import code, inner, listed, val
 from halfscale.study.arm import Arm
 from halfscale.study.runs import Plan
 from halfscale.study.workload import Workload
@@ -38,7 +37,7 @@ def arms_defined(plan: Plan) -> str:
     groups = []
     for precision in dict.fromkeys(arm.precision for arm in plan.arms):
         arms = [arm for arm in plan.arms if arm.precision == precision]
-        rows = [[breakable_code(arm.name), scaling_text(arm), arm_notes(arm)] for arm in arms]
+        rows = [[code(arm.name), scaling_text(arm), arm_notes(arm)] for arm in arms]
         groups.append((precision.upper(), rows))
     return latex.longtable(columns, groups, caption="The arms, by precision.", label="tab:treatments")
 
@@ -101,7 +100,7 @@ def workload_paragraph(workload: Workload, described: set[str]) -> str:
     optimizer, schedule = workload.optimizer, workload.schedule
     momentum = getattr(optimizer, "momentum", 0)
     sentences = [
-        rf"\paragraph{{{escape(workload.name)}.}} The model is {describe('models', workload.model)}.",
+        rf"\paragraph{{{latex.breakable(workload.name)}.}} The model is {describe('models', workload.model)}.",
         f"The data are {describe('data', workload.data)}.",
         f"A run takes {setting('steps')} steps of {setting('batch_size')} samples with {OPTIMIZERS[optimizer.name]}"
         + (f" and momentum {latex.setting(momentum)}." if momentum else "."),

@@ -1,5 +1,6 @@
 """Words, numbers and lists as they stand in a sentence of LaTeX."""
 
+import re
 from collections.abc import Iterable
 
 from halfscale.analysis import latex
@@ -13,11 +14,9 @@ def val(*parts: str) -> str:
 
 
 def code(name: str) -> str:
-    return rf"\code{{{escape(name)}}}"
-
-
-def breakable_code(name: str) -> str:
-    return rf"\code{{{latex.breakable(name)}}}"
+    """Return a name of the config, breakable: the paper's \\code does so after - and _, this where neither comes for long."""
+    pieces = re.split(rf"(?<=[^_-]{{{latex.BREAK_EVERY}}})(?=[^_-])", name)
+    return rf"\code{{{latex.BREAK.join(map(escape, pieces))}}}"
 
 
 def codes(names: Iterable[str]) -> str:
