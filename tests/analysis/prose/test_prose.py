@@ -10,7 +10,7 @@ from halfscale.analysis.collect import collect
 from halfscale.analysis.prose import Measured, write_prose
 from halfscale.analysis.prose.equilibrium import equilibrium, equilibrium_rates, settled_rates
 from halfscale.analysis.prose.losses import gap, loss
-from halfscale.analysis.prose.method import arms_defined, twin, workloads
+from halfscale.analysis.prose.method import arms_defined, definitions, twin, workloads
 from halfscale.analysis.prose.outcome import abstract_findings, completion
 from halfscale.analysis.prose.scaling import scale, skips
 from halfscale.analysis.tables import write_tables
@@ -45,6 +45,34 @@ def test_every_part_is_written(measured):
 
 def test_definitions_say_how_long_the_longest_run_is(measured):
     assert r"\newcommand{\longestrun}{60}" in write_prose(measured, [])["definitions"]
+
+
+def test_definitions_say_what_the_study_has(measured):
+    full = definitions(measured)
+    assert r"\newcommand{\studyprecisions}{FP32, FP16 and BF16}" in full
+    assert r"\newcommand{\studyscaling}{under a range of loss-scaling settings}" in full
+    assert r"\newcommand{\studyblocks}{three blocks}" in full
+    assert r"\newcommand{\studyfreedom}{two degrees of freedom}" in full
+    for name in ("studytwin", "studyintervals", "studyshortinterval", "studyonerate"):
+        assert rf"\newif\if{name}\{name}true" in full
+    assert r"\studydefaultfalse" in full
+
+
+def test_definitions_of_a_study_that_has_little(measured):
+    plain = definitions(with_arms(measured, "fp32", "fp16-unscaled", seeds=[5]))
+    assert r"\newcommand{\studyprecisions}{FP32 and FP16}" in plain
+    assert r"\newcommand{\studyscaling}{without loss scaling}" in plain
+    for name in ("studytwin", "studyintervals", "studyshortinterval"):
+        assert rf"\{name}false" in plain
+    assert r"\studyscaling}{with one setting of" in definitions(with_arms(measured, "fp32", "fp16"))
+
+
+def with_arms(measured, *names, **settings):
+    """Return a study whose plan has these arms alone, and other settings of the study."""
+    plan = measured.plan
+    study = plan.study.model_copy(update=settings)
+    arms = [arm for arm in plan.arms if arm.name in names]
+    return replace(measured, plan=plan.model_copy(update={"study": study, "arms": arms}))
 
 
 def test_completion_names_each_arm_that_diverged_with_its_counts(measured):
@@ -277,3 +305,15 @@ def test_a_study_without_a_twin_says_so(measured):
 def test_workloads_take_their_description_where_there_is_one(measured):
     assert r"The model is \input{models/resnet50}." in workloads(measured.plan, {"models/resnet50"})
     assert r"The model is \code{resnet50}." in workloads(measured.plan, set())
+
+
+def test_workloads_give_the_settings_of_model_and_data(measured):
+    first, *others = measured.plan.study.workloads
+    model_args = {"vocabulary": 32, "depth": 2, "zero_init_residual": True}
+    data_args = {"vocabulary": 32, "order": 1}
+    chosen = first.model_copy(update={"model_args": model_args, "data_args": data_args})
+    study = measured.plan.study.model_copy(update={"workloads": [chosen, *others]})
+    text = workloads(measured.plan.model_copy(update={"study": study}), set())
+    settings = r"\code{vocabulary} $32$, \code{depth} $2$ and \code{zero\_init\_residual} \code{true}"
+    assert f"Its settings are {settings}." in text
+    assert r"Their settings are \code{order} $1$." in text

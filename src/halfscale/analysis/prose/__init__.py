@@ -25,7 +25,7 @@ def write_prose(measured: Measured, described: Iterable[str]) -> dict[str, str]:
         described: the model and data descriptions that the paper's sources hold, such as "models/resnet50".
     """
     return {
-        "definitions": definitions(measured.plan),
+        "definitions": definitions(measured),
         "abstract_findings": abstract_findings(measured),
         "arms_defined": arms_defined(measured.plan),
         "twin": twin(measured),

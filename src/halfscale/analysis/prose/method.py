@@ -1,8 +1,11 @@
 """What was done: the arms, their twin, the workloads."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from halfscale.analysis import latex
 from halfscale.analysis.prose.measured import Measured
-from halfscale.analysis.prose.words import code, inner, listed, val
+from halfscale.analysis.prose.words import code, counted, inner, listed, val
 from halfscale.study.arm import Arm
 from halfscale.study.runs import Plan
 from halfscale.study.workload import Workload
@@ -12,19 +15,53 @@ MODELS = {"resnet50": "ResNet-50", "transformer": "a small transformer"}
 
 PARAGRAPH = r">{\raggedright\arraybackslash}p{%s}"
 
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
+STOCK_INTERVAL = 2000
+"""PyTorch's default growth interval, in steps."""
+DEFAULT_STUDY = "quickstart"
+"""The study that `make study` runs."""
+
 OPTIMIZERS = {"sgd": "SGD", "adamw": r"AdamW \citep{loshchilov2019decoupled}"}
 
 
-def definitions(plan: Plan) -> str:
-    """Return \\newcommand lines for what the fixed sections say about this study."""
+def definitions(measured: Measured) -> str:
+    """Return commands and conditionals for what the fixed sections say about this study."""
+    plan = measured.plan
     models = dict.fromkeys(MODELS.get(workload.model, code(workload.model)) for workload in plan.study.workloads)
-    threads = plan.study.threads
+    threads, seeds = plan.study.threads, len(plan.study.seeds)
+    precisions = [name for name in PRECISIONS if name in {arm.precision for arm in plan.arms}]
     commands = {
         "studymodels": listed(models),
+        "studyprecisions": listed(name.upper() for name in precisions),
+        "studyscaling": scaling_varied(plan.arms),
         "studythreads": "one CPU thread each" if threads == 1 else f"{threads} CPU threads each",
+        "studyblocks": counted(seeds, "block"),
+        "studyfreedom": counted(seeds - 1, "degree") + " of freedom",
         "longestrun": str(max(workload.steps for workload in plan.study.workloads)),
     }
-    return "".join(f"\\newcommand{{\\{name}}}{{{text}}}\n" for name, text in commands.items())
+    dynamic = [arm.effective_loss_scaling for arm in plan.arms]
+    conditions = {
+        "studytwin": bool(measured.twins),
+        "studyintervals": seeds > 1,
+        "studyshortinterval": any(each.kind == "dynamic" and each.growth_interval < STOCK_INTERVAL for each in dynamic),
+        "studyonerate": len({arm.lr_factor for arm in plan.arms}) == 1,
+        "studydefault": plan.study.study == DEFAULT_STUDY,
+    }
+    return "".join(
+        [
+            *(f"\\newcommand{{\\{name}}}{{{text}}}\n" for name, text in commands.items()),
+            *(f"\\newif\\if{name}\\{name}{str(holds).lower()}\n" for name, holds in conditions.items()),
+        ]
+    )
+
+
+def scaling_varied(arms: Sequence[Arm]) -> str:
+    """Return with what loss scaling the arms are trained, as it follows on `we train a model in FP16 `."""
+    kinds = {arm.effective_loss_scaling for arm in arms if arm.precision == "fp16"}
+    kinds |= {arm.effective_loss_scaling for arm in arms if arm.effective_loss_scaling.kind != "none"}
+    if all(kind.kind == "none" for kind in kinds):
+        return "without loss scaling"
+    return "with one setting of loss scaling" if len(kinds) == 1 else "under a range of loss-scaling settings"
 
 
 def arms_defined(plan: Plan) -> str:
@@ -57,6 +94,8 @@ def scaling_text(arm: Arm) -> str:
 def arm_notes(arm: Arm) -> str:
     """Return whatever else an arm differs in."""
     notes = []
+    if arm.lr_factor != 1:
+        notes.append(rf"learning rate $\times$ {latex.setting(arm.lr_factor)}")
     if arm.perturb == "ulp":
         notes.append("weights moved by one ulp")
     if arm.inject:
@@ -78,10 +117,10 @@ def twin(measured: Measured) -> str:
         )
     return (
         f"One arm is no treatment at all. {code(measured.twins[0])} is {reference} with every initial weight moved by "
-        "one unit in the last place, up or down at random. Training amplifies even a change of one bit in the initial "
-        r"weights \citep{summers2021nondeterminism}, so two runs that differ by rounding must be expected to part. How "
-        f"far this twin ends from {reference} is the noise floor of the study: a difference of that size between two "
-        "precisions says nothing about precision.\n"
+        "one unit in the last place, up or down at random. Training can amplify a change as small as one bit of one weight "
+        r"\citep{summers2021nondeterminism}, so two runs that differ by rounding alone may part. How "
+        f"far this twin ends from {reference} is the noise floor of runs of this length: a difference of that size "
+        "between two precisions says nothing about precision.\n"
     )
 
 
@@ -97,11 +136,16 @@ def workload_paragraph(workload: Workload, described: set[str]) -> str:
     def setting(key: str) -> str:
         return val(workload.name, key)
 
+    # The model's vocabulary and context are the data's as well, and are told once.
+    told = workload.model_args.items()
+    data_args = {key: value for key, value in workload.data_args.items() if (key, value) not in told}
     optimizer, schedule = workload.optimizer, workload.schedule
     momentum = getattr(optimizer, "momentum", 0)
     sentences = [
         rf"\paragraph{{{latex.breakable(workload.name)}.}} The model is {describe('models', workload.model)}.",
+        *settings_listed("Its settings are", workload.model_args),
         f"The data are {describe('data', workload.data)}.",
+        *settings_listed("Their settings are", data_args),
         f"A run takes {setting('steps')} steps of {setting('batch_size')} samples with {OPTIMIZERS[optimizer.name]}"
         + (f" and momentum {latex.setting(momentum)}." if momentum else "."),
     ]
@@ -116,3 +160,16 @@ def workload_paragraph(workload: Workload, described: set[str]) -> str:
     if workload.clip_norm is not None:
         sentences.append(f"The norm of the gradient is clipped at {setting('clip_norm')}.")
     return " ".join(sentences)
+
+
+def settings_listed(start: str, arguments: Mapping[str, Any]) -> list[str]:
+    """Return a sentence on the settings of a model or of data, none where it has none."""
+    items = [f"{code(key)} {setting_text(value)}" for key, value in arguments.items()]
+    return [f"{start} {listed(items)}."] if items else []
+
+
+def setting_text(value: Any) -> str:
+    """Return a setting's value as LaTeX."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return latex.setting(value)
+    return code(str(value).lower() if isinstance(value, bool) else str(value))
