@@ -85,7 +85,7 @@ def test_completion_names_each_arm_that_diverged_with_its_counts(measured):
 
 def test_completion_where_nothing_diverged(measured):
     text = completion(replace(measured, arms=measured.arms.assign(diverged=0, fell_back=False)))
-    assert "All of them ran to the end, and none diverged." in text
+    assert "All of them ran to the end; none diverged." in text
     assert "FP32 instead" not in text
 
 
@@ -94,7 +94,13 @@ def test_abstract_counts_runs_and_comparisons(measured):
     text = abstract_findings(replace(measured, arms=inside))
     compared = int((measured.treatments["gap_n"] > 1).sum())
     assert f"contains zero in {compared} of {compared} comparisons" in text
+    widths = r"$1.00$ nats on \code{resnet50} and $1.00$ nats on \code{transformer}"
+    assert f"the median half-width of these intervals is {widths}" in text
+    assert "Divergence leaves one arm without a comparison." in text
     assert "Of 57 runs, four diverge." in text
+    assert "None of the 57 runs diverges." in abstract_findings(
+        replace(measured, runs=measured.runs.assign(status="completed"))
+    )
 
 
 def test_abstract_makes_no_comparison_of_single_blocks(measured):
@@ -103,16 +109,20 @@ def test_abstract_makes_no_comparison_of_single_blocks(measured):
 
 def test_gap_says_which_intervals_contain_zero(measured):
     arms = measured.arms.assign(gap_low=-1.0, gap_high=1.0)
-    assert "It excludes zero for no arm." in gap("transformer", replace(measured, arms=arms).of("transformer"))
+    assert "The interval of every arm contains zero." in gap(
+        "transformer", replace(measured, arms=arms).of("transformer")
+    )
     arms = change(arms, "fp16", gap_low=0.5)
     text = gap("transformer", replace(measured, arms=arms).of("transformer"))
-    assert r"It excludes zero for \code{fp16}, whose mean gap is \val{transformer.fp16.gap} nats" in text
-    assert r"contains zero for \code{bf16}," in text
+    assert r"The interval excludes zero for \code{fp16}, whose mean gap is \val{transformer.fp16.gap} nats" in text
+    assert "it contains zero for every other arm that has one." in text
 
 
 def test_an_interval_that_ends_at_zero_contains_it(measured):
     arms = measured.arms.assign(gap_low=0.0, gap_high=0.0)
-    assert "It excludes zero for no arm." in gap("transformer", replace(measured, arms=arms).of("transformer"))
+    assert "The interval of every arm contains zero." in gap(
+        "transformer", replace(measured, arms=arms).of("transformer")
+    )
 
 
 def test_of_many_arms_apart_just_the_farthest_is_given_in_numbers(measured):
@@ -179,6 +189,62 @@ def test_loss_without_an_oracle_has_no_excess(measured):
 def test_loss_where_the_reference_diverged(measured):
     arms = change(measured.arms, "fp32", completed=0)
     assert "completed no run" in loss("transformer", replace(measured, arms=arms).of("transformer"))
+
+
+def test_the_arm_farthest_off_on_held_out_samples_is_named_with_its_values(measured):
+    arms = measured.arms.assign(eval_loss=2.5, eval_accuracy=0.5)
+    arms = change(change(arms, "bf16", eval_loss=2.1), "fp16", eval_accuracy=0.25)
+    text = loss("transformer", replace(measured, arms=arms).of("transformer"))
+    assert (
+        r"The held-out loss that differs most from that of \code{fp32}, \val{transformer.fp32.eval_loss} nats, is that of "
+        r"\code{bf16}, \val{transformer.bf16.eval_loss} nats."
+    ) in text
+    assert r"\code{fp16}, \val{transformer.fp16.eval_accuracy}\,\%." in text
+    level = loss("transformer", replace(measured, arms=arms.assign(eval_loss=2.5)).of("transformer"))
+    assert r"No arm's held-out loss differs from that of \code{fp32}" in level
+
+
+def test_a_twin_that_hardly_parts_is_the_floor_of_a_run_of_this_length(measured):
+    part = measured.of("transformer")
+    assert "So little has rounding grown" not in gap("transformer", part)
+    tiny = replace(part, gaps=change(part.gaps, "fp32-ulp", gap=1e-8))
+    assert "So little has rounding grown" in gap("transformer", tiny)
+
+
+def test_arms_that_are_the_same_runs_are_counted_once(measured):
+    assert measured.repeats == {}
+    ids = measured.runs.query("arm == 'fp16' and workload == 'transformer'")["run_id"].to_numpy()
+    same = replace(measured, runs=change(measured.runs, "fp16-static-2e10", run_id=ids))
+    assert same.repeats == {("transformer", "fp16-static-2e10"): "fp16"}
+    assert r"On \code{transformer}, \code{fp16-static-2e10} and \code{fp16} are the same runs" in completion(same)
+    once = same.without_repeats()
+    assert [len(once.runs), len(once.arms), len(once.gaps)] == [
+        len(measured.runs) - 3,
+        len(measured.arms) - 1,
+        len(measured.gaps) - 3,
+    ]
+    compared = len(same.treatments.query("gap_n > 1"))
+    assert f"of {compared - 1} comparisons" in write_prose(same, [])["abstract_findings"]
+
+
+def test_causes_that_skipped_nothing_are_left_out(measured):
+    part = measured.of("transformer")
+    runs = part.runs.assign(skipped_sporadic=0, skipped_growth_probe=0, skipped_calibration=part.runs["skipped"])
+    text = skips("transformer", replace(part, runs=runs))
+    assert ": all of them in calibration." in text
+    assert "growth probes" not in text
+
+
+def test_another_learning_rate_is_no_partner_and_no_twin(measured):
+    arms = [
+        arm.model_copy(update={"lr_factor": 0.5}) if arm.name in ("bf16-scaled", "fp32-ulp") else arm
+        for arm in measured.plan.arms
+    ]
+    other = replace(measured, plan=measured.plan.model_copy(update={"arms": arms}))
+    assert measured.twins == ["fp32-ulp"]
+    assert other.twins == []
+    assert "scaling the loss" not in gap("transformer", other.of("transformer"))
+    assert r"learning rate $\times$ $0.5$" in arms_defined(other.plan)
 
 
 def test_scale_tells_where_it_went(measured):
@@ -314,6 +380,6 @@ def test_workloads_give_the_settings_of_model_and_data(measured):
     chosen = first.model_copy(update={"model_args": model_args, "data_args": data_args})
     study = measured.plan.study.model_copy(update={"workloads": [chosen, *others]})
     text = workloads(measured.plan.model_copy(update={"study": study}), set())
-    settings = r"\code{vocabulary} $32$, \code{depth} $2$ and \code{zero\_init\_residual} \code{true}"
-    assert f"Its settings are {settings}." in text
-    assert r"Their settings are \code{order} $1$." in text
+    settings = r"a vocabulary of $32$ tokens, a depth of $2$ and \code{zero\_init\_residual} \code{true}"
+    assert f"It has {settings}." in text
+    assert r"They have \code{order} $1$." in text

@@ -24,18 +24,19 @@ def write_prose(measured: Measured, described: Iterable[str]) -> dict[str, str]:
         measured: the study.
         described: the model and data descriptions that the paper's sources hold, such as "models/resnet50".
     """
+    once = measured.without_repeats()
     return {
         "definitions": definitions(measured),
-        "abstract_findings": abstract_findings(measured),
+        "abstract_findings": abstract_findings(once),
         "arms_defined": arms_defined(measured.plan),
         "twin": twin(measured),
         "workloads": workloads(measured.plan, set(described)),
         "completion": completion(measured),
-        "scale": by_workload(measured, scale),
-        "skips": by_workload(measured, skips),
-        "equilibrium": equilibrium(measured),
-        "loss": by_workload(measured, loss),
-        "gap": by_workload(measured, gap),
+        "scale": by_workload(once, scale),
+        "skips": by_workload(once, skips),
+        "equilibrium": equilibrium(once),
+        "loss": by_workload(once, loss),
+        "gap": by_workload(once, gap),
     }
 
 

@@ -10,6 +10,15 @@ from halfscale.analysis.prose.measured import Measured, by_arm, contains_zero
 from halfscale.analysis.prose.words import code, codes, listed, val
 from halfscale.study.arm import Arm
 
+HELD_OUT = {
+    "eval_loss": ("loss", " nats", latex.number),
+    "eval_accuracy": ("accuracy", r"\,\%", latex.percent),
+}
+"""What is measured on held-out samples: its name, its unit, and how its numbers are written."""
+
+TINY = 1e-4
+"""Gap of a twin, nats, that no loss of three digits shows."""
+
 
 def loss(workload: str, measured: Measured) -> str:
     """Return what loss the arms of a workload reached."""
@@ -27,14 +36,39 @@ def loss(workload: str, measured: Measured) -> str:
     else:
         text += "."
     del means[reference]
-    if len(means) > 1:
+    if len(means) == 1:
+        text += "".join(f" {code(name)} ends at {val(workload, name, 'final_loss')}." for name in means)
+    elif means:
         ends = [min(means, key=means.__getitem__), max(means, key=means.__getitem__)]
         low, high = (f"{val(workload, name, 'final_loss')} ({code(name)})" for name in ends)
         if latex.number(means[ends[0]]) == latex.number(means[ends[1]]):
             text += f" The means of the other arms are {val(workload, ends[0], 'final_loss')} to the digits given here."
         else:
             text += f" The means of the other arms lie between {low} and {high}."
-    return text
+    return " ".join([text, *held_out(workload, completed, reference)])
+
+
+def held_out(workload: str, completed: pd.DataFrame, reference: str) -> list[str]:
+    """Return which arm differs most from the reference on held-out samples, in loss and in accuracy."""
+    sentences = []
+    for measure, (noun, unit, written) in HELD_OUT.items():
+        values = by_arm(completed, completed[measure])
+        apart = {name: abs(value - values[reference]) for name, value in values.items() if name != reference}
+        apart = {name: distance for name, distance in apart.items() if not math.isnan(distance)}
+        if not apart:
+            continue
+        name = max(apart, key=apart.__getitem__)
+        here, base = (f"{val(workload, arm, measure)}{unit}" for arm in (name, reference))
+        if written(values[name]) == written(values[reference]):
+            sentences.append(
+                f"No arm's held-out {noun} differs from that of {code(reference)}, {base}, in these digits."
+            )
+        else:
+            sentences.append(
+                f"The held-out {noun} that differs most from that of {code(reference)}, {base}, is that of {code(name)}, "
+                f"{here}."
+            )
+    return sentences
 
 
 def gap(workload: str, measured: Measured) -> str:
@@ -44,16 +78,22 @@ def gap(workload: str, measured: Measured) -> str:
     twins = [name for name in measured.twins if name in set(judged["arm"])]
     for name in twins[:1]:
         sentences.append(f"The mean gap of the twin {code(name)} is {interval(workload, name)}.")
+        if measured.gaps.loc[measured.gaps["arm"] == name, "gap"].abs().max() < TINY:
+            sentences.append(
+                "So little has rounding grown in a run of this length; the noise floor of a longer one is for a twin of "
+                "its own to show."
+            )
     treated = judged[~judged["arm"].isin(measured.twins)]
     zero = contains_zero(treated)
     inside, outside = treated.loc[zero, "arm"], treated.loc[~zero, "arm"]
-    if len(inside):
-        sentences.append(f"The interval contains zero for {codes(inside)}.")
     if len(outside):
-        excludes = f"{'It' if len(inside) else 'The interval'} excludes zero for"
-        sentences.append(f"{excludes} {apart(workload, treated[~zero])}.")
+        others = "; it contains zero for every other arm that has one" if len(inside) else ""
+        sentences.append(f"The interval excludes zero for {apart(workload, treated[~zero])}{others}.")
     elif len(inside):
-        sentences.append("It excludes zero for no arm.")
+        which = every(inside, inside) + (
+            " that has one" if len(inside) > 1 and len(inside) < len(measured.treatments) else ""
+        )
+        sentences.append(f"The interval of {which} contains zero.")
     if twins and len(treated):
         sentences.append(beyond_twin(measured.gaps, twins[0], treated))
     lacking = measured.treatments.query("gap_n < 2 and n > 1")["arm"]
@@ -77,10 +117,18 @@ def beyond_twin(gaps: pd.DataFrame, twin: str, treated: pd.DataFrame) -> str:
     beyond = treated.loc[treated["gap"].abs() > largest, "arm"]
     if beyond.empty:
         return "No arm's mean gap is larger in magnitude than the largest that the twin shows in a single block."
-    others = len(beyond) < len(treated)
-    which = codes(beyond) if others else "every arm"
-    rest = "; that of every other arm is not" if others else ""
+    which = every(beyond, treated["arm"])
+    rest = "; that of every other arm is not" if len(beyond) < len(treated) else ""
     return f"In magnitude, the mean gap of {which} is larger than any that the twin shows in a single block{rest}."
+
+
+def every(some: Iterable[str], names: Iterable[str]) -> str:
+    """Return some of these names; `every arm` for all of them, and `every arm but` where that is the shorter list."""
+    some, names = list(some), list(names)
+    left = [name for name in names if name not in some]
+    if len(names) == 1 or len(left) >= len(some):
+        return codes(some)
+    return f"every arm but {codes(left)}" if left else "every arm"
 
 
 def same_loss(measured: Measured) -> list[str]:
@@ -121,7 +169,8 @@ def unscaled_partner(arm: Arm, others: Sequence[Arm]) -> str | None:
     if arm.precision == "fp16" or arm.effective_loss_scaling.kind == "none":
         return None
     for other in others:
-        alike = (other.precision, other.perturb, other.inject) == (arm.precision, arm.perturb, arm.inject)
+        keys = ("precision", "perturb", "inject", "lr_factor")
+        alike = all(getattr(other, key) == getattr(arm, key) for key in keys)
         if alike and other.effective_loss_scaling.kind == "none":
             return other.name
     return None

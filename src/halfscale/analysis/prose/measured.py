@@ -8,6 +8,7 @@ import pandas as pd
 
 from halfscale.analysis.collect import read_csv, read_plan, read_runs
 from halfscale.analysis.tables import read_arms
+from halfscale.study.arm import Arm
 from halfscale.study.runs import Plan
 
 
@@ -43,13 +44,44 @@ class Measured:
     @property
     def twins(self) -> list[str]:
         """The arms that are the reference but for one ulp in every initial weight."""
-        arms = (arm for arm in self.plan.arms if arm.precision == "fp32" and arm.inject is None)
-        return [arm.name for arm in arms if arm.perturb == "ulp"]
+        reference = next(arm for arm in self.plan.arms if arm.name == self.reference)
+        return [arm.name for arm in self.plan.arms if arm.perturb == "ulp" and alike(arm, reference)]
+
+    @property
+    def repeats(self) -> dict[tuple[str, str], str]:
+        """By workload and arm, the arm that it is the same runs as: the reference, or the first of them in the config."""
+        arms_of: dict[tuple[str, ...], list[str]] = {}
+        for (workload, arm), own in self.runs.groupby(["workload", "arm"], sort=False):
+            arms_of.setdefault((str(workload), *own.sort_values("seed")["run_id"]), []).append(str(arm))
+        repeats = {}
+        for (workload, *_), arms in arms_of.items():
+            kept = self.reference if self.reference in arms else arms[0]
+            repeats |= {(workload, arm): kept for arm in arms if arm != kept}
+        return repeats
+
+    def without_repeats(self) -> Self:
+        """Return the study without the arms that are the same runs as another, so that each is counted once."""
+        repeats = set(self.repeats)
+
+        def once(table: pd.DataFrame) -> pd.DataFrame:
+            keys = zip(table["workload"], table["arm"], strict=True)
+            return table[[key not in repeats for key in keys]]
+
+        return type(self)(self.plan, once(self.runs), once(self.arms), once(self.gaps))
 
     @property
     def treatments(self) -> pd.DataFrame:
         """The rows of the arms that are neither the reference nor its twin."""
         return self.arms[~self.arms["arm"].isin([self.reference, *self.twins])]
+
+
+def alike(arm: Arm, other: Arm) -> bool:
+    """Return whether two arms are the same but for perturbation, fallback, name and workloads."""
+
+    def treatment(arm: Arm) -> tuple[object, ...]:
+        return arm.precision, arm.effective_loss_scaling, arm.lr_factor, arm.inject
+
+    return treatment(arm) == treatment(other)
 
 
 def by_arm(arms: pd.DataFrame, values: pd.Series) -> dict[str, float]:

@@ -15,6 +15,16 @@ MODELS = {"resnet50": "ResNet-50", "transformer": "a small transformer"}
 
 PARAGRAPH = r">{\raggedright\arraybackslash}p{%s}"
 
+SETTINGS = {
+    "vocabulary": "a vocabulary of {} tokens",
+    "context": "a context of {} tokens",
+    "width": "a width of {}",
+    "depth": "a depth of {}",
+    "num_classes": "{} classes",
+    "image_size": "a side of {} pixels",
+}
+"""Settings of models and data in words; others go by their names in the config."""
+
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 STOCK_INTERVAL = 2000
 """PyTorch's default growth interval, in steps."""
@@ -143,9 +153,9 @@ def workload_paragraph(workload: Workload, described: set[str]) -> str:
     momentum = getattr(optimizer, "momentum", 0)
     sentences = [
         rf"\paragraph{{{latex.breakable(workload.name)}.}} The model is {describe('models', workload.model)}.",
-        *settings_listed("Its settings are", workload.model_args),
+        *settings_listed("It has", workload.model_args),
         f"The data are {describe('data', workload.data)}.",
-        *settings_listed("Their settings are", data_args),
+        *settings_listed("They have", data_args),
         f"A run takes {setting('steps')} steps of {setting('batch_size')} samples with {OPTIMIZERS[optimizer.name]}"
         + (f" and momentum {latex.setting(momentum)}." if momentum else "."),
     ]
@@ -164,7 +174,10 @@ def workload_paragraph(workload: Workload, described: set[str]) -> str:
 
 def settings_listed(start: str, arguments: Mapping[str, Any]) -> list[str]:
     """Return a sentence on the settings of a model or of data, none where it has none."""
-    items = [f"{code(key)} {setting_text(value)}" for key, value in arguments.items()]
+    items = [
+        SETTINGS[key].format(setting_text(value)) if key in SETTINGS else f"{code(key)} {setting_text(value)}"
+        for key, value in arguments.items()
+    ]
     return [f"{start} {listed(items)}."] if items else []
 
 

@@ -1,5 +1,6 @@
 """What came out, in a few sentences: for the abstract, and to open the results."""
 
+from halfscale.analysis import latex
 from halfscale.analysis.prose.measured import Measured, contains_zero
 from halfscale.analysis.prose.words import code, codes, counted, listed, number_word, of_all, percent
 
@@ -15,17 +16,34 @@ def abstract_findings(measured: Measured) -> str:
         sentences.append(
             f"Of all steps with a scaled loss, {percent(skipped / scaled['steps'].sum())} are skipped{why}."
         )
-    judged = measured.treatments
-    judged = judged[judged["gap_n"] > 1]
-    if len(judged):
-        zero = int(contains_zero(judged).sum())
-        sentences.append(
-            f"The 95\\,\\% interval of the difference in final loss from FP32 contains zero in {zero} of {len(judged)} "
-            "comparisons."
-        )
+    sentences += compared(measured)
     diverged = int((distinct["status"] == "diverged").sum())
-    sentences.append(f"Of {len(distinct)} runs, {number_word(diverged)} {'diverges' if diverged == 1 else 'diverge'}.")
+    if diverged:
+        verb = "diverges" if diverged == 1 else "diverge"
+        sentences.append(f"Of {len(distinct)} runs, {number_word(diverged)} {verb}.")
+    else:
+        sentences.append(f"None of the {len(distinct)} runs diverges.")
     return " ".join(sentences) + "%\n"
+
+
+def compared(measured: Measured) -> list[str]:
+    """Return how many intervals contain zero, how wide they are, and how many arms have none because they diverged."""
+    treatments = measured.treatments
+    judged = treatments[treatments["gap_n"] > 1]
+    if judged.empty:
+        return []
+    zero = int(contains_zero(judged).sum())
+    half_widths = ((judged["gap_high"] - judged["gap_low"]) / 2).groupby(judged["workload"], sort=False).median()
+    widths = listed(f"{latex.number(width)} nats on {code(str(name))}" for name, width in half_widths.items())
+    comparisons = "comparison" if len(judged) == 1 else "comparisons"
+    sentences = [
+        f"The 95\\,\\% interval of the difference in final loss from FP32 contains zero in {zero} of {len(judged)} "
+        f"{comparisons}; the median half-width of these intervals is {widths}, and smaller differences may go unseen."
+    ]
+    lost = int(((treatments["gap_n"] < 2) & (treatments["diverged"] > 0)).sum())
+    if lost:
+        sentences.append(f"Divergence leaves {counted(lost, 'arm')} without a comparison.")
+    return sentences
 
 
 def completion(measured: Measured) -> str:
@@ -35,11 +53,15 @@ def completion(measured: Measured) -> str:
     text = rf"The study comprises \val{{study.runs}} runs of {listed(counted(*size) for size in sizes)}. "
     diverged = arms[arms["diverged"] > 0]
     if diverged.empty:
-        text += "All of them ran to the end, and none diverged."
+        text += "All of them ran to the end; none diverged."
     else:
         rows = diverged[["diverged", "n", "arm", "workload"]].to_numpy()
         cases = [f"{of_all(*counts)} of {code(arm)} on {code(workload)}" for *counts, arm, workload in rows]
         text += f"Some diverged: {listed(cases)}. The others ran to the end."
+    for (workload, arm), other in measured.repeats.items():
+        text += (
+            f" On {code(workload)}, {code(arm)} and {code(other)} are the same runs, counted once, as {code(other)}."
+        )
     fallen = arms.loc[arms["fell_back"], "arm"].unique()
     if len(fallen):
         text += f" The device does not have the precision of {codes(fallen)}, which ran in FP32 instead."

@@ -55,7 +55,9 @@ def skips_counted(scaled: pd.DataFrame, runs: pd.DataFrame) -> list[str]:
     steps, skipped = distinct["steps"].sum(), distinct["skipped"].sum()
     if not skipped:
         return [f"None of the ${steps}$ steps that were run with a scaled loss was skipped."]
-    causes = [f"${distinct[f'skipped_{cause}'].sum()}$ {text}" for cause, text in CAUSE_TEXTS.items()]
+    counts = {text: distinct[f"skipped_{cause}"].sum() for cause, text in CAUSE_TEXTS.items()}
+    causes = [f"${count}$ {text}" for text, count in counts.items() if 0 < count < skipped]
+    causes = causes or [f"all of them {text}" for text, count in counts.items() if count]
     shares = by_arm(scaled, scaled["skipped"] / scaled["steps"])
     spared = [name for name, share in shares.items() if share == 0]
     largest = max(shares, key=shares.__getitem__)
