@@ -4,6 +4,7 @@ Imports that take time stand inside the commands, so that --help comes at once.
 """
 
 import sys
+import traceback
 from pathlib import Path
 from typing import Annotated
 
@@ -109,7 +110,9 @@ def tables(folder: Folder) -> None:
 @app.command()
 def figure(
     folder: Folder,
-    names: Annotated[list[str] | None, typer.Argument(help="Figures to draw, such as final_gap; all of them when left out.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Figures to draw, such as final_gap; all of them when left out.")
+    ] = None,
 ) -> None:
     """Draw figures of a study: PDF, PNG and a JSON sidecar each."""
     from halfscale.analysis.draw import draw_figure
@@ -153,9 +156,11 @@ def schema(output: Annotated[Path, typer.Option("--output", "-o")] = Path("confi
 
 
 def main() -> None:
-    """Run the command. What a user can mend is told in a line, without a traceback."""
+    """Run the command. What a user can mend is told in a line; the traceback of code of their own comes before it."""
     try:
         app()
     except (UserError, OSError) as error:
+        if error.__cause__ is not None:
+            traceback.print_exception(error.__cause__)
         print(f"halfscale: {error}", file=sys.stderr)
         sys.exit(1)

@@ -48,7 +48,7 @@ def test_a_poisoned_buffer_is_found_at_its_step(make_spec: MakeSpec, tmp_path: P
 
 
 def test_the_last_update_is_looked_at_too(make_spec: MakeSpec, tmp_path: Path) -> None:
-    spec = make_spec({"steps": 1, "optimizer": {"name": "sgd", "lr": 3e38, "momentum": 0.0, "weight_decay": 1e30}})
+    spec = make_spec({"steps": 1, "optimizer": {"name": "sgd", "lr": 1e38, "momentum": 0.0, "weight_decay": 1e30}})
     summary = train(spec, tmp_path)
     assert (summary.status, summary.first_bad_step) == ("diverged", 0)
     assert summary.bad_where == "parameter 0.weight"

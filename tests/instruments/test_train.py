@@ -168,6 +168,7 @@ def test_clipping_comes_after_unscaling(
     take_step(run, 0)
     run.telemetry.fetch()
     assert run.telemetry.rows[0]["grad_norm"] == 12.0
+    assert run.telemetry.rows[0]["grad_max"] == 6.0  # before clipping, like the norm
     assert torch.linalg.vector_norm(weights.detach() - 3.0).item() == pytest.approx(1.0, rel=1e-5)
 
 

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
+from halfscale.numerics.upcast import Upcast
 from halfscale.workloads.batch import Batch
 
 
@@ -92,3 +94,47 @@ class Rising(nn.Module):
 
 def rising() -> nn.Module:
     return Rising()
+
+
+class Watching(nn.Module):
+    """A classifier of images that writes down in which mode and format it was called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Conv2d(3, 2, 2)
+        self.seen: list[tuple[bool, bool, bool]] = []
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        upcast = isinstance(_get_current_dispatch_mode(), Upcast)
+        self.seen.append((self.training, upcast, inputs.is_contiguous(memory_format=torch.channels_last)))
+        return self.head(inputs).flatten(1)
+
+
+def watching() -> nn.Module:
+    return Watching()
+
+
+class Pictures(Clouds):
+    """Clouds as 2x2 pictures of three channels, with an oracle whose loss is known to be 0.125."""
+
+    floor = 0.125
+
+    def batch(self, index: int, size: int) -> Batch:
+        inputs, targets, _ = super().batch(index, size)
+        return Batch(inputs.reshape(size, 3, 2, 2), targets, torch.tensor(0.125))
+
+
+def pictures(seed: int, /) -> Pictures:
+    return Pictures(seed, 12)
+
+
+def with_mask(*, fill: float = -1e30) -> nn.Module:
+    """A classifier that holds a causal mask of infinities, and one of numbers too large to square in FP32."""
+    model = classifier()
+    model.register_buffer("mask", torch.full((4, 4), -torch.inf).triu(1))
+    model.register_buffer("large", torch.full((4,), fill))
+    return model
+
+
+def double() -> nn.Module:
+    return classifier().double()

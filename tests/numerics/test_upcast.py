@@ -123,6 +123,13 @@ def test_attention_goes_through_the_caught_kernel() -> None:
     assert aten._scaled_dot_product_flash_attention_for_cpu_backward.default in seen
 
 
+def test_attention_keeps_its_statistics_in_fp32() -> None:
+    kernel = aten._scaled_dot_product_flash_attention_for_cpu
+    with Upcast():
+        _, statistics = kernel(*ATTENTION, 0.0, True)
+    assert torch.equal(statistics, kernel(*[tensor.float() for tensor in ATTENTION], 0.0, True)[1])
+
+
 def test_overflow_is_kept() -> None:
     with Upcast():
         products = torch.tensor([[65504.0], [32760.0]]).half() @ torch.tensor([[2.0]]).half()

@@ -25,7 +25,7 @@ def test_spec_as_text_and_as_a_file(spec, tmp_path):
         ('"seed":0,', "", "--spec: seed: missing; it must be given"),
         ('"seed":', '"sed":0,"seed":', "--spec: sed = 0: unknown key (did you mean seed?); allowed: spec, model, "),
         ('"growth_interval":5', '"growth_interval":0', "--spec: loss_scaling.growth_interval = 0: allowed: a whole"),
-        ('"lr":0.01', '"lr":NaN', "--spec: optimizer.lr = .nan: allowed: a number, above 0"),
+        ('"lr":0.01', '"lr":NaN', "--spec: optimizer.lr = .nan: allowed: a number, at least 2^-126 and at most 2^127"),
         ("v1", "v0", "--spec: spec = 'halfscale-run-v0': allowed: 'halfscale-run-v1'"),
         ("}", "", "--spec: Invalid JSON: EOF while parsing"),
     ],

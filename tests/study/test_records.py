@@ -278,7 +278,27 @@ def refused_summary(path, spec) -> str:
 def test_summary_comes_back(summary, spec, tmp_path):
     path = tmp_path / "summary.json"
     write_summary(summary, path)
-    assert read_summary(path, spec) == summary
+    read = read_summary(path, spec)
+    assert read.model_copy(update={"sha256": ""}) == summary
+
+
+@pytest.mark.parametrize(
+    ("written", "changed"),
+    [
+        ('"final_loss": 1.5', '"final_loss": 1.0'),
+        ('"status": "completed"', '"status": "diverged"'),
+        ('"precision": "fp16",', '"precision": "bf16",'),
+        ('"eval_accuracy": 0.5', '"eval_accuracy": 0.75'),
+    ],
+)
+def test_a_changed_summary_is_refused_by_name(summary, spec, tmp_path, written, changed):
+    path = tmp_path / "summary.json"
+    write_summary(summary, path)
+    text = path.read_text()
+    assert written in text
+    path.write_text(text.replace(written, changed))
+    with pytest.raises(RecordError, match=r"summary\.json: "):
+        read_summary(path, spec)
     assert os.listdir(tmp_path) == ["summary.json"]
 
 

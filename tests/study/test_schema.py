@@ -33,7 +33,7 @@ def test_every_key_is_described_and_unknown_ones_are_refused():
 
 def test_bounds_are_in_the_schema():
     scaling = json.loads(schema_text())["$defs"]["DynamicLossScaling"]["properties"]
-    assert scaling["backoff_factor"]["exclusiveMinimum"] == 0
+    assert scaling["backoff_factor"]["minimum"] == 2.0**-126
     assert scaling["backoff_factor"]["exclusiveMaximum"] == 1
     assert scaling["growth_interval"]["minimum"] == 1
 

@@ -8,9 +8,14 @@ from types import ModuleType
 import pandas as pd
 
 from halfscale.analysis.figures import figure_names
+from halfscale.errors import UserError
 from halfscale.machine.provenance import git_commit, versions
 from halfscale.study.records import sha256
 from halfscale.study.whole import whole_file, write_text
+
+
+class FigureError(UserError, ValueError):
+    """A figure that does not exist."""
 
 
 def draw_figure(name: str, folder: Path) -> None:
@@ -19,11 +24,11 @@ def draw_figure(name: str, folder: Path) -> None:
     Same inputs, same bytes: no time stamp, and only fonts that ship with matplotlib.
 
     Raises:
-        ValueError: there is no figure of that name.
+        FigureError: there is no figure of that name.
         OSError: an input is missing.
     """
     if name not in figure_names():
-        raise ValueError(f"figure {name!r} is unknown; allowed: {', '.join(figure_names())}")
+        raise FigureError(f"figure {name!r} is unknown; allowed: {', '.join(figure_names())}")
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -20,7 +20,7 @@ class Divergence:
     """What was bad there, such as "loss" or "parameter layer1.0.conv1.weight"."""
 
 
-def find_nonfinite(fetched: list[Fetched], model: nn.Module) -> Divergence | None:
+def find_nonfinite(fetched: list[Fetched], model: nn.Module, buffers: dict[str, Tensor]) -> Divergence | None:
     """Return the first step with a non-finite loss, update or buffer; None where all are finite.
 
     Parameters become non-finite by an update applied with non-finite gradients, which the trace shows to the step, or
@@ -32,7 +32,7 @@ def find_nonfinite(fetched: list[Fetched], model: nn.Module) -> Divergence | Non
         if row["overflow"] and not row["skipped"]:
             return Divergence(row["step"], f"parameter {first_nonfinite(model.named_parameters()) or 'update'}")
         if not buffers_finite:
-            return Divergence(row["step"], f"buffer {first_nonfinite(model.named_buffers())}")
+            return Divergence(row["step"], f"buffer {first_nonfinite(buffers.items())}")
     return None
 
 

@@ -21,9 +21,19 @@ MEMORY_FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.
 
 
 def make_model(spec: RunSpec, device: str) -> nn.Module:
-    """Return the block's model: initial weights depend on the seed alone, made on the CPU for every device alike."""
+    """Return the block's model: initial weights depend on the seed alone, made on the CPU for every device alike.
+
+    Raises:
+        TrainingError: a parameter is not FP32, so that no precision's label would be true of it.
+    """
     torch.manual_seed(spec.seed)
     model = build_model(spec.model, spec.model_args)
+    for name, parameter in model.named_parameters():
+        if parameter.dtype is not torch.float32:
+            raise TrainingError(
+                f"model = {spec.model!r}: parameter {name} is {str(parameter.dtype).removeprefix('torch.')}; allowed: "
+                "float32, in every precision (autocast casts what it needs)"
+            )
     if spec.perturb == "ulp":
         move_by_one_ulp(model, spec.seed)
     return model.to(device).to(memory_format=MEMORY_FORMATS[spec.memory_format])

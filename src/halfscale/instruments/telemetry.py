@@ -30,7 +30,7 @@ class Column(IntEnum):
     FOUND_INF = 3
     GRAD_NORM = 4
     GRAD_MAX = 5
-    BUFFER_NORM = 6
+    BUFFERS_FINITE = 6
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Telemetry:
     """
 
     def __init__(self, model: nn.Module, device: str) -> None:
-        self.buffers = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
+        self.buffers = watched_buffers(model)
         self.missing = torch.full((), torch.nan, device=device)
         self.on_device = torch.empty(FLUSH, len(Column), device=device)
         self.waiting: list[Step] = []
@@ -81,9 +81,13 @@ class Telemetry:
         values[Column.FOUND_INF] = step.found_inf
         values[Column.GRAD_NORM] = step.grad_norm
         values[Column.GRAD_MAX] = step.grad_max
-        # Many small tensors: joining them first is faster than a norm of each.
-        joined = torch.cat([buffer.flatten() for buffer in self.buffers]) if self.buffers else self.missing.new_zeros(1)
-        values[Column.BUFFER_NORM] = torch.linalg.vector_norm(joined)
+        # Many small tensors: joining them first is faster than looking at each.
+        joined = (
+            torch.cat([buffer.flatten() for buffer in self.buffers.values()])
+            if self.buffers
+            else self.missing.new_zeros(1)
+        )
+        values[Column.BUFFERS_FINITE] = joined.isfinite().all().float()
         row = [self.missing if value is None else value for value in values]
         self.on_device[len(self.waiting)] = torch.stack(row)
         self.waiting.append(step)
@@ -96,7 +100,7 @@ class Telemetry:
             row = self.make_row(values, step)
             self.rows.append(row)
             self.scales_after.append(optional(values[Column.SCALE_AFTER]))
-            fetched.append(Fetched(row, bool(np.isfinite(values[Column.BUFFER_NORM]))))
+            fetched.append(Fetched(row, bool(values[Column.BUFFERS_FINITE])))
         self.waiting.clear()
         return fetched
 
@@ -132,6 +136,15 @@ class Telemetry:
     def trace(self) -> pd.DataFrame:
         """Return all rows fetched so far."""
         return pd.DataFrame(self.rows)
+
+
+def watched_buffers(model: nn.Module) -> dict[str, Tensor]:
+    """Return the buffers that are finite to begin with, by name: a mask of infinities is no sign of divergence."""
+    return {
+        name: buffer
+        for name, buffer in model.named_buffers()
+        if buffer.is_floating_point() and bool(buffer.isfinite().all())
+    }
 
 
 def optional(value: np.float32) -> float | None:

@@ -40,13 +40,13 @@ def train(spec: RunSpec, folder: Path, progress: Callable[[int], None] = lambda 
     checkpoints = Checkpoints(run, folder)
     started = time.perf_counter()
     divergence = take_steps(run, checkpoints, progress)
-    evaluation = evaluate(spec, run.model, run.data, run.effective) if divergence is None else None
-    seconds = time.perf_counter() - started
     trace = run.telemetry.trace()
     if divergence is None:
         divergence = find_explosion(trace)
     else:
         trace = trace[: divergence.step + 1]
+    evaluation = evaluate(spec, run.model, run.data, run.effective) if divergence is None else None
+    seconds = time.perf_counter() - started
     digest = write_trace(trace, spec, folder / "trace.parquet")
     final_scale = run.telemetry.scales_after[len(trace) - 1]
     summary = summarise(
@@ -68,7 +68,7 @@ def take_steps(run: Run, checkpoints: Checkpoints, progress: Callable[[int], Non
         due = take_step(run, step)
         progress(step + 1)
         if due or step + 1 == steps:
-            divergence = find_nonfinite(run.telemetry.fetch(), run.model)
+            divergence = find_nonfinite(run.telemetry.fetch(), run.model, run.telemetry.buffers)
             if divergence is not None:
                 return divergence
             checkpoints.save_if_due(step + 1)

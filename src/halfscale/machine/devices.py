@@ -78,6 +78,7 @@ def cpu_information() -> dict[str, str]:
 def be_deterministic(threads: int) -> None:
     """Make torch compute the same bits on every run: deterministic kernels, fixed thread count, no autotuning."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS sums in a fixed order only with this
+    os.environ["ONEDNN_DEFAULT_FPMATH_MODE"] = "STRICT"  # else a CPU with AMX may compute FP32 products in BF16
     torch.use_deterministic_algorithms(True)
     torch.backends.cudnn.benchmark = False  # autotuning may choose another algorithm each time
     torch.set_num_threads(threads)

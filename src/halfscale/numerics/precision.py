@@ -70,7 +70,12 @@ def arithmetic(precision: Precision, backend: Backend) -> AbstractContextManager
 
 
 def set_tf32(enabled: bool) -> None:
-    """Set both TF32 switches of CUDA. By default convolutions use TF32 and matrix products do not."""
+    """Set both TF32 switches of CUDA, and turn the like of it off on a CPU.
+
+    By default CUDA's convolutions use TF32 and its matrix products do not.
+    """
+    for kernels in (torch.backends.mkldnn.matmul, torch.backends.mkldnn.conv, torch.backends.mkldnn.rnn):  # type: ignore[attr-defined]
+        kernels.fp32_precision = "ieee"
     mode = "tf32" if enabled else "ieee"
     torch.backends.cudnn.conv.fp32_precision = mode  # type: ignore[attr-defined]
     torch.backends.cudnn.rnn.fp32_precision = mode  # type: ignore[attr-defined]

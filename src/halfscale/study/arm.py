@@ -20,9 +20,10 @@ class DynamicLossScaling(Model):
     kind: Literal["dynamic"]
     init_scale: float = Field(default=65536.0, ge=SMALLEST_SCALE, le=LARGEST_SCALE)
     """The scale of the first step."""
-    growth_factor: float = Field(default=2.0, gt=1)
+    growth_factor: float = Field(default=2.0, ge=1.001, le=LARGEST_SCALE)
+    """A factor too near to 1 is 1 in FP32, where the scale lives."""
     """What the scale is multiplied by when it grows."""
-    backoff_factor: float = Field(default=0.5, gt=0, lt=1)
+    backoff_factor: float = Field(default=0.5, ge=SMALLEST_SCALE, lt=1)
     """What the scale is multiplied by on overflow."""
     growth_interval: int = Field(default=2000, ge=1, lt=2**31)
     """Clean steps in a row before the scale grows."""

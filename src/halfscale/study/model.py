@@ -5,6 +5,8 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=128)]
+# Positive and normal in FP32, the format that it is used in: smaller is zero there, larger infinite.
+FP32 = Annotated[float, Field(ge=2.0**-126, le=2.0**127)]
 Count = Annotated[int, Field(gt=0, lt=2**31)]
 
 

@@ -119,6 +119,8 @@ class Summary(Model):
     """Wall time of the training loop. For orientation only: throughput has its own instrument."""
     trace_sha256: str
     mark: Literal["halfscale-complete"] = COMPLETE
+    sha256: str = ""
+    """Of all the rest, set when it is written: what a summary says is what its run said."""
 
     @model_validator(mode="after")
     def adds_up(self) -> Self:
@@ -232,7 +234,8 @@ def read_trace(path: Path, spec: RunSpec) -> pd.DataFrame:
 
 def write_summary(summary: Summary, path: Path) -> None:
     """Write a summary as strict JSON."""
-    write_text(path, json.dumps(summary.model_dump(), indent=1, allow_nan=False) + "\n")
+    signed = summary.model_copy(update={"sha256": digest_of(summary)})
+    write_text(path, json.dumps(signed.model_dump(), indent=1, allow_nan=False) + "\n")
 
 
 def read_summary(path: Path, spec: RunSpec) -> Summary:
@@ -251,9 +254,16 @@ def read_summary(path: Path, spec: RunSpec) -> Summary:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"]))
         raise RecordError(f"{path}: is no whole summary: {f'{key}: ' if key else ''}{first['msg']}") from None
-    if summary.spec_hash != spec.hash or summary.spec != spec:
+    if summary.spec_hash != spec.hash or summary.spec != spec or summary.run_id != spec.run_id:
         raise RecordError(f"{path}: belongs to another spec; delete it to have it run again")
+    if summary.sha256 != digest_of(summary):
+        raise RecordError(f"{path}: is not what was written; delete it to have it run again")
     return summary
+
+
+def digest_of(summary: Summary) -> str:
+    """Return the SHA-256 of all that a summary says, in hex."""
+    return hashlib.sha256(summary.model_dump_json(exclude={"sha256"}).encode()).hexdigest()
 
 
 def sha256(path: Path) -> str:

@@ -5,14 +5,14 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from halfscale.study.entry_points import bind_arguments, find_entry_point
-from halfscale.study.model import Count, Model, Name
+from halfscale.study.model import FP32, Count, Model, Name
 
 
 class SGD(Model):
     """Stochastic gradient descent with momentum and coupled weight decay."""
 
     name: Literal["sgd"]
-    lr: float = Field(gt=0)
+    lr: FP32
     """Peak learning rate, reached at the end of the warm-up."""
     momentum: float = Field(default=0.0, ge=0, lt=1)
     """Share of the last update that is kept."""
@@ -24,13 +24,13 @@ class AdamW(Model):
     """Adam with decoupled weight decay."""
 
     name: Literal["adamw"]
-    lr: float = Field(gt=0)
+    lr: FP32
     """Peak learning rate, reached at the end of the warm-up."""
     betas: Annotated[list[Annotated[float, Field(ge=0, lt=1)]], Field(min_length=2, max_length=2)] = Field(
         default=[0.9, 0.999]
     )
     """Decay rates of the running means of the gradient and of its square."""
-    eps: float = Field(default=1e-8, gt=0)
+    eps: FP32 = 1e-8
     """Guards the division. The optimizer's state is FP32, where 1e-8 is not zero."""
     weight_decay: float = Field(default=0.01, ge=0)
     """Taken off the weight itself, times the learning rate."""

@@ -6,11 +6,12 @@ from typing import Any, Literal
 
 from torch import nn
 
+from halfscale.errors import UserError
 from halfscale.study.entry_points import find_entry_point
 from halfscale.workloads.batch import Data
 
 
-class WorkloadError(RuntimeError):
+class WorkloadError(UserError, RuntimeError):
     """A model or a data set that could not be built; the message names its function."""
 
 
@@ -57,5 +58,7 @@ def call(kind: Literal["model", "data"], name: str, arguments: Mapping[str, Any]
     try:
         function: Callable[..., Any] = getattr(importlib.import_module(entry_point.module), entry_point.function)
         return function(*positional, **arguments)
+    except ValueError as error:  # an argument that the function itself refuses; its message says it all
+        raise WorkloadError(f"{kind} {name!r}: {where}: {error}") from None
     except Exception as error:  # whatever a user's code raises, the message must say whose code it was
         raise WorkloadError(f"{kind} {name!r}: {where} raised {type(error).__name__}: {error}") from error

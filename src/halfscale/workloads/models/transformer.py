@@ -29,8 +29,12 @@ def build(
         dropout: rate on the embeddings and on each branch before it joins the residual; attention weights have none.
 
     Raises:
-        ValueError: width is not divisible by heads.
+        ValueError: a size is not positive, or width is not divisible by heads.
     """
+    sizes = {"vocabulary": vocabulary, "context": context, "width": width, "depth": depth, "heads": heads}
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"{name} is {size}; allowed: 1 or more")
     if width % heads:
         raise ValueError(f"width {width} is not divisible by heads {heads}")
     return Transformer(vocabulary, context, width, depth, heads, dropout)
