@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import made_up
 import pytest
 from made_up import make_study_folder
 from matplotlib.figure import Figure
@@ -105,9 +106,28 @@ def test_what_tex_only_warns_of_fails(study, tmp_path, body, fault):
 
 @needs_latexmk
 @pytest.mark.slow
-@pytest.mark.parametrize("kept", [{}, {"seeds": (0,), "arms": ("fp32", "fp16", "bf16-scaled"), "diverged": {}}])
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {},
+        {"seeds": (0,), "arms": ("fp32", "fp16", "bf16-scaled"), "diverged": {}},
+        {"seeds": (0, 1), "arms": ("fp32", "fp16"), "diverged": {}},
+    ],
+)
 def test_the_real_sources_serve_a_large_study_and_a_small_one(tmp_path, kept):
     make_study_folder(tmp_path, **kept)
+    draw_stubs(finish(tmp_path))
+    build_paper(tmp_path, SOURCES)
+    assert (tmp_path / "paper.pdf").read_bytes().startswith(b"%PDF")
+
+
+@needs_latexmk
+@pytest.mark.slow
+def test_the_real_sources_serve_names_of_sixty_characters(tmp_path, monkeypatch):
+    names = {"fp16": "backoff_backoff_factor-0.25_growth_interval-20_init_scale-64", "fp32-ulp": 60 * "n"}
+    arms = [arm | {"name": names.get(arm["name"], arm["name"])} for arm in made_up.SETTINGS["arms"]]
+    monkeypatch.setitem(made_up.SETTINGS, "arms", arms)
+    make_study_folder(tmp_path)
     draw_stubs(finish(tmp_path))
     build_paper(tmp_path, SOURCES)
     assert (tmp_path / "paper.pdf").read_bytes().startswith(b"%PDF")

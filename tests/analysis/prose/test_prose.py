@@ -216,7 +216,10 @@ def test_arms_that_are_the_same_runs_are_counted_once(measured):
     ids = measured.runs.query("arm == 'fp16' and workload == 'transformer'")["run_id"].to_numpy()
     same = replace(measured, runs=change(measured.runs, "fp16-static-2e10", run_id=ids))
     assert same.repeats == {("transformer", "fp16-static-2e10"): "fp16"}
-    assert r"On \code{transformer}, \code{fp16-static-2e10} and \code{fp16} are the same runs" in completion(same)
+    assert (
+        r"\code{fp16-static-2e10} differs from \code{fp16} in settings without effect alone: on \code{transformer} the two "
+        "are the same runs, counted once and under the latter name."
+    ) in completion(same)
     once = same.without_repeats()
     assert [len(once.runs), len(once.arms), len(once.gaps)] == [
         len(measured.runs) - 3,
@@ -318,7 +321,7 @@ def test_a_falling_scale_may_exceed_the_bound_and_a_level_one_lies_between(measu
     runs = change(runs, "fp16", "resnet50", skipped=20, steps=40, backoffs=20, growths=4)
     text = equilibrium(replace(measured, runs=runs))
     fallen, level = (rf"\code{{fp16}} on \code{{{workload}}}" for workload in ("resnet50", "transformer"))
-    assert f"ended lower than it began for {fallen} and where it began for {level}." in text
+    assert f"ended lower than it began for {fallen}; and where it began for {level}." in text
     assert f"exceeded by {fallen}, as it may be where a scale falls; the share lies between" in text
     assert f"between the two expressions for {level}." in text
     assert "which allows for the drift, holds for every one." in text

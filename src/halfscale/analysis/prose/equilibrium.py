@@ -12,11 +12,11 @@ SETTLED = 5
 """Growth intervals that every run of an arm must span before its rate is held against theory."""
 
 NAMES = r">{\raggedright\arraybackslash}p{%s}"
-HEAD = r"Workload & Arm & $N$ & $b$ & $d$ & $p^{*}$ (\%) & measured (\%) & bound (\%) \\"
+HEAD = r"Workload & Arm & $N$ & $b$ & $D$ & $p^{*}$ (\%) & measured (\%) & bound (\%) \\"
 CAPTION = (
     r"Share of steps skipped after calibration, over all completed runs of an arm, beside the closed form $p^{*}$ for "
     r"independent overflows and the upper bound, both for a scale that does not drift. $N$: growth interval; $b$: "
-    r"backoff factor; $d$: drift of the scale over the counted steps (Equation~\ref{eq:drift}), in growths, mean over "
+    r"backoff factor; $D$: drift of the scale over the counted steps (Equation~\ref{eq:drift}), in growths, mean over "
     "the runs."
 )
 
@@ -77,7 +77,7 @@ def drifts(rates: Sequence[Rate]) -> str:
         "where it began": [rate for rate in rates if rate.drift == 0],
     }
     parts = [f"{where} for {named(those, rates)}" for where, those in directions.items() if those]
-    return f"On average over its runs, and over the counted steps, the scale ended {listed(parts)}."
+    return f"On average over its runs, and over the counted steps, the scale ended {listed(parts, '; ')}."
 
 
 def bounds(rates: Sequence[Rate]) -> str:

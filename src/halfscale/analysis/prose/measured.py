@@ -53,7 +53,7 @@ class Measured:
         arms_of: dict[tuple[str, ...], list[str]] = {}
         for (workload, arm), own in self.runs.groupby(["workload", "arm"], sort=False):
             arms_of.setdefault((str(workload), *own.sort_values("seed")["run_id"]), []).append(str(arm))
-        repeats = {}
+        repeats: dict[tuple[str, str], str] = {}
         for (workload, *_), arms in arms_of.items():
             kept = self.reference if self.reference in arms else arms[0]
             repeats |= {(workload, arm): kept for arm in arms if arm != kept}

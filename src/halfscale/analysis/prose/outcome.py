@@ -37,7 +37,7 @@ def compared(measured: Measured) -> list[str]:
     widths = listed(f"{latex.number(width)} nats on {code(str(name))}" for name, width in half_widths.items())
     comparisons = "comparison" if len(judged) == 1 else "comparisons"
     sentences = [
-        f"The 95\\,\\% interval of the difference in final loss from FP32 contains zero in {zero} of {len(judged)} "
+        f"The 95\\,\\% interval of the difference in final loss from FP32 contains zero in {zero or 'none'} of {len(judged)} "
         f"{comparisons}; the median half-width of these intervals is {widths}, and smaller differences may go unseen."
     ]
     lost = int(((treatments["gap_n"] < 2) & (treatments["diverged"] > 0)).sum())
@@ -58,11 +58,20 @@ def completion(measured: Measured) -> str:
         rows = diverged[["diverged", "n", "arm", "workload"]].to_numpy()
         cases = [f"{of_all(*counts)} of {code(arm)} on {code(workload)}" for *counts, arm, workload in rows]
         text += f"Some diverged: {listed(cases)}. The others ran to the end."
-    for (workload, arm), other in measured.repeats.items():
-        text += (
-            f" On {code(workload)}, {code(arm)} and {code(other)} are the same runs, counted once, as {code(other)}."
-        )
+    text += "".join(f" {sentence}" for sentence in same_runs(measured))
     fallen = arms.loc[arms["fell_back"], "arm"].unique()
     if len(fallen):
         text += f" The device does not have the precision of {codes(fallen)}, which ran in FP32 instead."
     return text + "\n"
+
+
+def same_runs(measured: Measured) -> list[str]:
+    """Return which arms are the same runs as others, and on which workloads."""
+    workloads: dict[tuple[str, str], list[str]] = {}
+    for (workload, arm), other in measured.repeats.items():
+        workloads.setdefault((arm, other), []).append(workload)
+    return [
+        f"{code(arm)} differs from {code(other)} in settings without effect alone: on {codes(where)} the two are the same "
+        "runs, counted once and under the latter name."
+        for (arm, other), where in workloads.items()
+    ]
