@@ -322,9 +322,9 @@ def test_a_falling_scale_may_exceed_the_bound_and_a_level_one_lies_between(measu
     text = equilibrium(replace(measured, runs=runs))
     fallen, level = (rf"\code{{fp16}} on \code{{{workload}}}" for workload in ("resnet50", "transformer"))
     assert f"ended lower than it began for {fallen}; and where it began for {level}." in text
-    assert f"exceeded by {fallen}, as it may be where a scale falls; the share lies between" in text
-    assert f"between the two expressions for {level}." in text
-    assert "which allows for the drift, holds for every one." in text
+    exceeds = f"The share exceeds the bound for {fallen}, as it may where a scale falls"
+    assert f"{exceeds}; and lies between the two for {level}." in text
+    assert "which allows for the drift, holds throughout." in text
     assert "$0$ & $12.9$ & $15.0$ & $16.7$" in text
     assert "$-16.0$ & $12.9$ & $50.0$ & $16.7$" in text
 
@@ -337,6 +337,14 @@ def test_the_drift_bound_is_met_with_equality_where_no_clean_step_is_lost(measur
     rate = next(settled_rates(replace(measured, runs=runs)))
     assert (rate.drift, rate.measured) == (-16, 0.5)
     assert rate.drift_bound == pytest.approx(0.5, rel=1e-12)
+
+
+def test_a_rising_scale_may_skip_less(measured):
+    runs = measured.runs.assign(skipped=0, skipped_calibration=0, backoffs=0, growths=8)
+    text = equilibrium(replace(measured, runs=runs))
+    assert "ended higher than it began for" in text
+    assert "The share lies below both for" in text
+    assert ", as it may where a scale rises." in text
 
 
 def test_calibration_is_no_drift(measured):
@@ -383,6 +391,6 @@ def test_workloads_give_the_settings_of_model_and_data(measured):
     chosen = first.model_copy(update={"model_args": model_args, "data_args": data_args})
     study = measured.plan.study.model_copy(update={"workloads": [chosen, *others]})
     text = workloads(measured.plan.model_copy(update={"study": study}), set())
-    settings = r"a vocabulary of $32$ tokens, a depth of $2$ and \code{zero\_init\_residual} \code{true}"
+    settings = r"a vocabulary of $32$ tokens, a depth of $2$ and \code{zero\_init\_residual} = \code{true}"
     assert f"It has {settings}." in text
-    assert r"They have \code{order} $1$." in text
+    assert r"They have an order of $1$." in text

@@ -84,17 +84,23 @@ def bounds(rates: Sequence[Rate]) -> str:
     """Say where the measured share lies: within the bound or beyond, with the drift allowed for and without."""
     beyond = [rate for rate in rates if rate.measured > rate.bound]
     between = [rate for rate in rates if rate.mean_field <= rate.measured <= rate.bound]
+    below = [rate for rate in rates if rate.measured < rate.mean_field]
     broken = [rate for rate in rates if rate.measured > rate.drift_bound * (1 + 1e-12)]
-    text = "The bound for a scale that does not drift is "
+    parts = []
     if beyond:
         fell = all(rate.drift < 0 for rate in beyond)
-        text += f"exceeded by {named(beyond, rates)}" + (", as it may be where a scale falls" if fell else "")
-    else:
-        text += "exceeded by no arm"
-    text += f"; the share lies between the two expressions for {named(between, rates) if between else 'no arm'}."
+        parts.append(
+            f"exceeds the bound for {named(beyond, rates)}" + (", as it may where a scale falls" if fell else "")
+        )
+    if between:
+        parts.append(f"lies between the two for {named(between, rates)}")
+    if below:
+        rose = all(rate.drift > 0 for rate in below)
+        parts.append(f"lies below both for {named(below, rates)}" + (", as it may where a scale rises" if rose else ""))
+    text = f"The share {listed(parts, '; ')}."
     if broken:
         return f"{text} Even with the drift allowed for, Equation~\\eqref{{eq:driftbound}} fails for {named(broken, rates)}."
-    return f"{text} Equation~\\eqref{{eq:driftbound}}, which allows for the drift, holds for every one."
+    return f"{text} Equation~\\eqref{{eq:driftbound}}, which allows for the drift, holds throughout."
 
 
 def named(some: Sequence[Rate], rates: Sequence[Rate]) -> str:

@@ -20,6 +20,9 @@ SETTINGS = {
     "context": "a context of {} tokens",
     "width": "a width of {}",
     "depth": "a depth of {}",
+    "heads": "a head count of {}",
+    "dropout": "a dropout rate of {}",
+    "order": "an order of {}",
     "num_classes": "{} classes",
     "image_size": "a side of {} pixels",
 }
@@ -175,7 +178,7 @@ def workload_paragraph(workload: Workload, described: set[str]) -> str:
 def settings_listed(start: str, arguments: Mapping[str, Any]) -> list[str]:
     """Return a sentence on the settings of a model or of data, none where it has none."""
     items = [
-        SETTINGS[key].format(setting_text(value)) if key in SETTINGS else f"{code(key)} {setting_text(value)}"
+        SETTINGS[key].format(setting_text(value)) if key in SETTINGS else f"{code(key)} = {setting_text(value)}"
         for key, value in arguments.items()
     ]
     return [f"{start} {listed(items)}."] if items else []
