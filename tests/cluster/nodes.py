@@ -43,6 +43,7 @@ def test_a_job_whose_node_fails_is_sent_back_by_slurm_and_goes_on_from_its_check
     wait_until(there.checkpoints, 240)
     set_state("node3", "DOWN")
     wait_until(lambda: jobs(there)[0].state == "PENDING", 60)
+    there.kill_jobs()
     set_state("node3", "RESUME")
     expected = undisturbed()
     assert study.wait(timeout=600) == 0, there.said()

@@ -49,7 +49,8 @@ SelectTypeParameters=CR_Core_Memory
 GresTypes=gpu
 # What a node claims to have is believed.
 SlurmdParameters=config_overrides
-ReturnToService=2
+# A node that was set down stays down until it is told to resume.
+ReturnToService=1
 # Jobs that have ended stay known to squeue.
 MinJobAge=3600
 KillWait=5
@@ -59,10 +60,10 @@ SlurmctldLogFile=$state/slurmctld.log
 SlurmdSpoolDir=$state/spool.%n
 SlurmdPidFile=$state/slurmd.%n.pid
 SlurmdLogFile=$state/slurmd.%n.log
-NodeName=DEFAULT NodeAddr=127.0.0.1 CPUs=4 RealMemory=16000 Gres=gpu:2
-NodeName=node1 NodeHostname=$(hostname -s) Port=6821
-NodeName=node2 NodeHostname=$(hostname -s) Port=6822
-NodeName=node3 NodeHostname=$(hostname -s) Port=6823
+NodeName=DEFAULT CPUs=4 RealMemory=16000 Gres=gpu:2
+NodeName=node1 NodeHostname=$(hostname -s) NodeAddr=127.0.0.1 Port=6821
+NodeName=node2 NodeHostname=$(hostname -s) NodeAddr=127.0.0.1 Port=6822
+NodeName=node3 NodeHostname=$(hostname -s) NodeAddr=127.0.0.1 Port=6823
 PartitionName=main Nodes=node1 Default=YES
 PartitionName=drained Nodes=node2
 PartitionName=failing Nodes=node3

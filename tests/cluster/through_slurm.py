@@ -86,6 +86,16 @@ class Folder:
                 process.send_signal(signal.SIGINT)
                 process.wait(timeout=120)
 
+    def kill_jobs(self) -> None:
+        """Kill every process that a Slurm job runs in this folder, as a node does that loses power."""
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                of_a_job = b"SLURM_JOB_ID=" in (process / "environ").read_bytes()
+                if of_a_job and (process / "cwd").readlink() == self.path:
+                    os.kill(int(process.name), signal.SIGKILL)
+            except (PermissionError, FileNotFoundError, ProcessLookupError):
+                continue  # somebody else's, or ended meanwhile
+
     def checkpoints(self) -> list[Path]:
         return list(self.path.glob("results/*/runs/*/checkpoint_*.pt"))
 
