@@ -118,6 +118,17 @@ def test_gap_says_which_intervals_contain_zero(measured):
     assert "it contains zero for every other arm that has one." in text
 
 
+def test_a_single_arm_is_given_with_its_gap_and_its_skips_once(measured):
+    part = measured.of("transformer")
+    arms = part.arms[part.arms["arm"].isin(["fp32", "fp16"])].assign(gap_low=-1.0, gap_high=1.0)
+    alone = replace(part, arms=arms, runs=part.runs[part.runs["arm"].isin(["fp32", "fp16"])])
+    text = gap("transformer", alone)
+    assert r"The mean gap of \code{fp16} is \val{transformer.fp16.gap} nats" in text
+    assert "; the interval contains zero." in text
+    assert "largest share" not in skips("transformer", alone)
+    assert "largest share" in skips("transformer", part)
+
+
 def test_an_interval_that_ends_at_zero_contains_it(measured):
     arms = measured.arms.assign(gap_low=0.0, gap_high=0.0)
     assert "The interval of every arm contains zero." in gap(
@@ -143,9 +154,14 @@ def test_gaps_are_held_against_the_largest_of_the_twin(measured):
 
 
 def test_single_blocks_have_no_interval(measured):
-    arms = measured.arms.assign(gap_n=1)
+    arms = change(measured.arms.assign(gap_n=1), "bf16", gap=-5.0)
     text = gap("transformer", replace(measured, arms=arms).of("transformer"))
-    assert text.startswith("No arm has the two complete blocks that an interval takes.")
+    assert text.startswith(
+        "No arm has the two complete blocks that an interval takes; the largest gap in magnitude is that of "
+        r"\code{bf16}, \val{transformer.bf16.gap} nats."
+    )
+    none = gap("transformer", replace(measured, arms=arms.assign(gap=math.nan)).of("transformer"))
+    assert none.startswith("No arm has the two complete blocks that an interval takes.")
     assert "interval contains" not in text
 
 

@@ -74,7 +74,7 @@ def held_out(workload: str, completed: pd.DataFrame, reference: str) -> list[str
 def gap(workload: str, measured: Measured) -> str:
     """Return how far the arms of a workload ended from the reference, and whether their intervals contain zero."""
     judged = measured.arms[measured.arms["gap_n"] > 1]
-    sentences = [] if len(judged) else ["No arm has the two complete blocks that an interval takes."]
+    sentences = [] if len(judged) else [without_intervals(workload, measured)]
     twins = [name for name in measured.twins if name in set(judged["arm"])]
     for name in twins[:1]:
         sentences.append(f"The mean gap of the twin {code(name)} is {interval(workload, name)}.")
@@ -89,11 +89,12 @@ def gap(workload: str, measured: Measured) -> str:
     if len(outside):
         others = "; it contains zero for every other arm that has one" if len(inside) else ""
         sentences.append(f"The interval excludes zero for {apart(workload, treated[~zero])}{others}.")
+    elif len(inside) == 1:
+        name = inside.iloc[0]
+        sentences.append(f"The mean gap of {code(name)} is {interval(workload, name)}; the interval contains zero.")
     elif len(inside):
-        which = every(inside, inside) + (
-            " that has one" if len(inside) > 1 and len(inside) < len(measured.treatments) else ""
-        )
-        sentences.append(f"The interval of {which} contains zero.")
+        alone = len(inside) == len(measured.treatments)
+        sentences.append(f"The interval of every arm{'' if alone else ' that has one'} contains zero.")
     if twins and len(treated):
         sentences.append(beyond_twin(measured.gaps, twins[0], treated))
     lacking = measured.treatments.query("gap_n < 2 and n > 1")["arm"]
@@ -109,6 +110,17 @@ def apart(workload: str, arms: pd.DataFrame) -> str:
     gaps = by_arm(arms, arms["gap"].abs())
     farthest = max(gaps, key=gaps.__getitem__)
     return f"{codes(arms['arm'])}, of which {code(farthest)} lies farthest out, at {interval(workload, farthest)}"
+
+
+def without_intervals(workload: str, measured: Measured) -> str:
+    """Return that there are no intervals, and the largest of the single gaps."""
+    single = measured.arms[measured.arms["gap"].notna()]
+    text = "No arm has the two complete blocks that an interval takes"
+    if single.empty:
+        return f"{text}."
+    gaps = by_arm(single, single["gap"].abs())
+    farthest = max(gaps, key=gaps.__getitem__)
+    return f"{text}; the largest gap in magnitude is that of {code(farthest)}, {val(workload, farthest, 'gap')} nats."
 
 
 def beyond_twin(gaps: pd.DataFrame, twin: str, treated: pd.DataFrame) -> str:

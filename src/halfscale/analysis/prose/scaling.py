@@ -58,13 +58,16 @@ def skips_counted(scaled: pd.DataFrame, runs: pd.DataFrame) -> list[str]:
     counts = {text: distinct[f"skipped_{cause}"].sum() for cause, text in CAUSE_TEXTS.items()}
     causes = [f"${count}$ {text}" for text, count in counts.items() if 0 < count < skipped]
     causes = causes or [f"all of them {text}" for text, count in counts.items() if count]
+    total = f"Of the ${steps}$ steps that were run with a scaled loss, ${skipped}$ were skipped"
+    counted = f"{total} ({percent(skipped / steps)}): {listed(causes)}."
+    if len(scaled) == 1:
+        return [counted]
     shares = by_arm(scaled, scaled["skipped"] / scaled["steps"])
     spared = [name for name, share in shares.items() if share == 0]
     largest = max(shares, key=shares.__getitem__)
     most = f"The largest share, {percent(shares[largest])}, is that of {code(largest)}"
     none = f"; {codes(spared)} skipped none." if spared else "."
-    total = f"Of the ${steps}$ steps that were run with a scaled loss, ${skipped}$ were skipped"
-    return [f"{total} ({percent(skipped / steps)}): {listed(causes)}.", most + none]
+    return [counted, most + none]
 
 
 def overflows_applied(workload: str, arms: pd.DataFrame) -> list[str]:
