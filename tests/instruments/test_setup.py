@@ -57,7 +57,9 @@ def test_cosine_after_warmup(make_spec: MakeSpec) -> None:
         schedule.step()
     assert rates[:5] == [0.25, 0.5, 0.75, 1.0, 1.0]
     assert rates[8] == pytest.approx(0.5)  # half-way from 4 to 12
-    assert rates == pytest.approx([*rates[:4], *(0.5 + 0.5 * torch.cos(torch.arange(8, dtype=torch.float64) * torch.pi / 8)).tolist()])
+    assert rates == pytest.approx(
+        [*rates[:4], *(0.5 + 0.5 * torch.cos(torch.arange(8, dtype=torch.float64) * torch.pi / 8)).tolist()]
+    )
 
 
 def test_a_model_is_called_in_the_mode_that_its_use_needs(make_spec: MakeSpec) -> None:
