@@ -67,7 +67,7 @@ def draw(folder: Path) -> Figure:
                 note(ax, 0.97, 0.4, f"diverged: {diverged} of {total}", ha="right", va="center")
             ax.set_title(wrap(name, NAME_WIDTH), loc="left", color=colours[name], weight="bold")
         label_first(panels[0], completed[arms.reference], arms.reference, floor)
-        block_note(block, f"mean and range of {seeds_of(rows)}; rolling mean of {window} steps")
+        block_note(block, f"mean and range of {seeds_of(rows)}; {smoothing(window)}")
     return figure
 
 
@@ -109,6 +109,11 @@ def draw_diverged(ax: Axes, losses: pd.DataFrame, colour: str) -> None:
             leaves = run.iloc[-1] > top and len(below) > 0
             end = below.index[-1] if leaves else run.index[-1]
             ax.plot(end, min(run[end], top), marker="x", color=INK, markersize=4, zorder=4, clip_on=False)
+
+
+def smoothing(window: int) -> str:
+    """Return how the losses are smoothed, in words of a note."""
+    return "not smoothed" if window == 1 else f"rolling mean of {window} steps"
 
 
 def seeds_of(rows: pd.DataFrame) -> str:
