@@ -1,6 +1,6 @@
 """What the telemetry costs: a ResNet-50 step with it and without it.
 
-    python benchmarks/telemetry.py [rounds]
+    python benchmarks/telemetry.py [rounds] [arm]
 
 It is to stay under 2 % of the step.
 """
@@ -22,7 +22,8 @@ class NoTelemetry:
 
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 100
-    spec = choose_run(["config/config.yaml"], "resnet50", "fp32", seed=0)
+    arm = sys.argv[2] if len(sys.argv) > 2 else "fp16"
+    spec = choose_run(["config/config.yaml"], "resnet50", arm, seed=0)
     measured = {"total_norm": train.total_norm, "largest": train.largest}
     monitored, bare = train.prepare(spec), train.prepare(spec)
     bare.telemetry = NoTelemetry()  # type: ignore[assignment]
@@ -38,7 +39,7 @@ def main() -> None:
         if train.take_step(monitored, number):
             monitored.telemetry.fetch()
 
-    report("resnet50, one step", interleave({"telemetry off": step_without, "telemetry on": step_with}, rounds))
+    report(f"resnet50, {arm}, one step", interleave({"telemetry off": step_without, "telemetry on": step_with}, rounds))
 
 
 if __name__ == "__main__":
