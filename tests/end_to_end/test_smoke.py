@@ -143,6 +143,7 @@ def test_a_bad_config_is_told_in_a_line(
     assert message in done.stdout
     assert "edited.yaml" in done.stdout
     assert "Traceback" not in done.stdout
+    assert 'File "' not in done.stdout  # nor a pointer to the Snakefile, where there is nothing to mend
     assert not (tmp_path / "results").exists()
 
 

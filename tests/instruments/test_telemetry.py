@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils import get_total_norm
 
-from halfscale.instruments.telemetry import FLUSH, GRAD_MAX_EVERY, largest, times_zero, total_norm
+from halfscale.instruments.telemetry import FLUSH, GRAD_MAX_EVERY, norm_and_largest, times_zero, total_norm
 from halfscale.instruments.train import accumulate_gradients, parameters, prepare, take_step
 from halfscale.study.spec import RunSpec
 
@@ -27,7 +27,10 @@ MakeSpec = Callable[..., RunSpec]
     ids=["matrix", "transposed", "channels_last", "strided", "scalar", "infinite"],
 )
 def test_largest_is_the_maximum_norm(gradient: Tensor) -> None:
-    assert largest([torch.zeros(3), gradient, torch.zeros(0)]).item() == gradient.abs().max().item()
+    tensors = [torch.zeros(3), gradient, torch.zeros(0)]
+    norm, largest = norm_and_largest(tensors)
+    assert largest.item() == gradient.abs().max().item()
+    assert norm.item() == total_norm(tensors).item()  # a sampled step's norm is that of any other step
 
 
 def test_total_norm_is_torchs_own() -> None:
@@ -49,7 +52,7 @@ def test_times_zero_tells_finite_from_not() -> None:
 
 
 def test_largest_of_nan_is_nan() -> None:
-    assert largest([torch.tensor([1.0, torch.nan])]).isnan()
+    assert all(value.isnan() for value in norm_and_largest([torch.tensor([1.0, torch.nan])]))
 
 
 def test_rows_wait_on_the_device_until_fetched(make_spec: MakeSpec) -> None:

@@ -4,8 +4,6 @@ import shlex
 import shutil
 import sys
 
-from snakemake.exceptions import WorkflowError
-
 from halfscale.analysis.figures import figure_names, figure_text
 from halfscale.study.load import ConfigError, load_study
 from halfscale.study.runs import plan_study
@@ -29,7 +27,7 @@ def load_plan():
             )
         )
     except ConfigError as error:
-        raise WorkflowError(str(error)) from None
+        sys.exit(str(error))  # a WorkflowError would point at this file, where there is nothing to mend
 
 
 PLAN = load_plan()

@@ -15,7 +15,7 @@ from halfscale.instruments.forward import forward
 from halfscale.instruments.run import Run, prepare
 from halfscale.instruments.setup import TrainingError
 from halfscale.instruments.summarise import summarise
-from halfscale.instruments.telemetry import GRAD_MAX_EVERY, Step, largest, total_norm
+from halfscale.instruments.telemetry import GRAD_MAX_EVERY, Step, norm_and_largest, total_norm
 from halfscale.numerics.loss_scaling import found_inf, scale_tensor
 from halfscale.numerics.precision import arithmetic
 from halfscale.study.records import Summary, write_summary, write_trace
@@ -82,8 +82,8 @@ def take_step(run: Run, step: int) -> bool:
     scale = scale_tensor(run.scaler) if scaled else None
     run.scaler.unscale_(run.optimizer)
     gradients = [parameter.grad for parameter in parameters(run) if parameter.grad is not None]
-    grad_norm = total_norm(gradients)
-    grad_max = largest(gradients) if step % GRAD_MAX_EVERY == 0 else None
+    sampled = step % GRAD_MAX_EVERY == 0
+    grad_norm, grad_max = norm_and_largest(gradients) if sampled else (total_norm(gradients), None)
     if run.spec.clip_norm is not None:  # after unscaling, so that the threshold means the same at every scale
         clip_grads_with_norm_(parameters(run), run.spec.clip_norm, grad_norm)
     lr = float(run.optimizer.param_groups[0]["lr"])
