@@ -54,6 +54,7 @@ def test_the_models_are_all_reached():
     assert {model.__name__ for model in all_models()} == {
         *("Study", "Workload", "SGD", "AdamW", "Schedule", "Sweep"),
         *("Arm", "DynamicLossScaling", "StaticLossScaling", "NoLossScaling", "Inject"),
+        *("Experiments", "Throughput", "Levels"),
     }
 
 
@@ -68,12 +69,15 @@ def test_what_the_example_calls_a_default_is_one():
     assert marked == [
         *("device", "backend", "threads", "reference", "accumulate", "clip_norm"),
         *("init_scale", "growth_factor", "backoff_factor"),
+        *("blocks", "steps", "warmup", "native_fp16", "compile", "fused"),
     ]
     before = plan_study(parse_study(settings, "example"))
-    for owner in [settings, settings["workloads"][0], settings["arms"][4]["loss_scaling"]]:
+    timing = settings["experiments"]["throughput"]
+    for owner in [settings, settings["arms"][4]["loss_scaling"], timing, timing["levels"]]:
         for key in marked:
             owner.pop(key, None)
-    settings["workloads"][1]["clip_norm"] = 1.0
+    for key in ("accumulate", "clip_norm"):
+        settings["workloads"][0].pop(key)
     assert plan_study(parse_study(settings, "example")) == before
 
 

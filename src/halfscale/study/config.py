@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from halfscale.study.arm import Arm
+from halfscale.study.experiments import Experiments
 from halfscale.study.model import Count, Model, Name
 from halfscale.study.sweep import Sweep, expand_sweeps
 from halfscale.study.workload import Workload
@@ -37,6 +38,8 @@ class Study(Model):
     """How it is trained; tables and figures keep this order."""
     sweeps: list[Sweep] = Field(default=[])
     """More arms, written as factorials."""
+    experiments: Experiments = Experiments()
+    """What is measured beside the training runs."""
 
     @field_validator("study")
     @classmethod
@@ -64,6 +67,12 @@ class Study(Model):
                     raise ValueError(
                         f"arms[{arm.name}].workloads: {name!r} is no workload; allowed: {', '.join(workloads)}"
                     )
+        throughput = self.experiments.throughput
+        for name in (throughput.workloads if throughput else None) or []:
+            if name not in workloads:
+                raise ValueError(
+                    f"experiments.throughput.workloads: {name!r} is no workload; allowed: {', '.join(workloads)}"
+                )
         for workload in self.workloads:
             members = [arm for arm in arms if arm.workloads is None or workload.name in arm.workloads]
             check_reference(self.reference, workload.name, members)

@@ -7,6 +7,7 @@ from halfscale.study.config import Study
 from halfscale.study.model import Model, Name
 from halfscale.study.spec import RunSpec
 from halfscale.study.sweep import expand_sweeps
+from halfscale.study.throughput import ThroughputSpec, throughput_spec
 from halfscale.study.workload import Workload
 
 __all__ = ["Member", "Plan", "RunSpec", "make_spec", "plan_study"]
@@ -30,6 +31,8 @@ class Plan(Model):
     members: list[Member]
     runs: dict[str, RunSpec]
     """By run id."""
+    throughput: dict[str, ThroughputSpec]
+    """By the name of the workload that is timed; empty where the study times none."""
 
     def to_json(self) -> str:
         """Return the plan as JSON text, the same for the same study."""
@@ -50,7 +53,19 @@ def plan_study(study: Study) -> Plan:
                 run_id = spec.run_id
                 runs[run_id] = spec
                 members.append(Member(workload=workload.name, arm=arm.name, seed=seed, run_id=run_id))
-    return Plan(study=study, arms=arms, members=members, runs=runs)
+    return Plan(study=study, arms=arms, members=members, runs=runs, throughput=plan_throughput(study))
+
+
+def plan_throughput(study: Study) -> dict[str, ThroughputSpec]:
+    """Return the throughput spec of every workload that is timed, by its name."""
+    settings = study.experiments.throughput
+    if settings is None:
+        return {}
+    return {
+        workload.name: throughput_spec(settings, workload, study.seeds[0], study.device)
+        for workload in study.workloads
+        if settings.workloads is None or workload.name in settings.workloads
+    }
 
 
 def make_spec(study: Study, workload: Workload, arm: Arm, seed: int) -> RunSpec:

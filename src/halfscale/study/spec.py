@@ -4,19 +4,18 @@ A run's identity is what it computes, never what an arm or a workload is called.
 settings without effect are therefore one run, at one path, whatever route it was written by.
 """
 
-import hashlib
-import json
 import re
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from halfscale.study.arm import DynamicLossScaling, Inject, NoLossScaling, Precision, StaticLossScaling
-from halfscale.study.model import Count, Model
+from halfscale.study.identity import Spec
+from halfscale.study.model import Count
 from halfscale.study.workload import Optimizer, Schedule
 
 
-class RunSpec(Model):
+class RunSpec(Spec):
     """Everything that decides what a run computes, and nothing else. The interface of the train instrument."""
 
     # v1 is the version of the spec's meaning, not of its keys: a change to what the same keys
@@ -42,15 +41,6 @@ class RunSpec(Model):
     device: Literal["auto", "cpu", "cuda"]
     backend: Literal["auto", "native", "upcast"]
     threads: Count
-
-    def canonical(self) -> str:
-        """Return the spec as JSON with sorted keys: the same text for the same experiment."""
-        return json.dumps(self.model_dump(), sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-    @property
-    def hash(self) -> str:
-        """SHA-256 of the canonical form, in hex."""
-        return hashlib.sha256(self.canonical().encode()).hexdigest()
 
     @property
     def run_id(self) -> str:

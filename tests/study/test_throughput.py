@@ -1,0 +1,88 @@
+"""The throughput experiment's factorial and its spec."""
+
+from pathlib import Path
+
+import pytest
+
+from halfscale.study.config import Study
+from halfscale.study.load import ConfigError, load_study, parse_study
+from halfscale.study.runs import plan_study
+from halfscale.study.throughput import Levels, Throughput, cross
+
+CONFIG = Path(__file__).parents[2] / "config"
+
+
+@pytest.fixture
+def study() -> Study:
+    return load_study([CONFIG / "smoke.yaml"])
+
+
+def with_throughput(study: Study, **settings: object) -> Study:
+    values = study.model_dump(exclude={"experiments"})
+    return parse_study({**values, "experiments": {"throughput": settings}}, "test")
+
+
+def test_a_study_that_times_nothing_has_no_throughput_spec(study: Study) -> None:
+    values = study.model_dump(exclude={"experiments"})
+    assert plan_study(parse_study(values, "test")).throughput == {}
+
+
+def test_levels_left_out_are_the_workloads(study: Study) -> None:
+    workload = study.workloads[0]
+    variants = cross(Levels(), workload)
+    assert [variant.precision for variant in variants] == ["fp32", "bf16", "fp16"]
+    assert {variant.memory_format for variant in variants} == {workload.memory_format}
+    assert {variant.batch_size for variant in variants} == {workload.batch_size}
+    assert not any(variant.compile or variant.fused or variant.loss_scaling for variant in variants)
+
+
+def test_every_combination_is_a_variant_with_a_name_of_its_own(study: Study) -> None:
+    levels = Levels(
+        precision=["fp32", "tf32"],
+        loss_scaling=[False, True],
+        memory_format=["contiguous", "channels_last"],
+        batch_size=[1, 2, 3],
+        compile=[False, True],
+        fused=[False, True],
+    )
+    variants = cross(levels, study.workloads[0])
+    assert len(variants) == 2 * 2 * 2 * 3 * 2 * 2
+    assert len({variant.name for variant in variants}) == len(variants)
+    assert variants[0].name == "fp32-contiguous-b1"
+    assert variants[-1].name == "tf32-scaled-channels_last-b3-compile-fused"
+
+
+def test_one_spec_a_workload(study: Study) -> None:
+    names = [workload.name for workload in study.workloads]
+    assert list(plan_study(with_throughput(study)).throughput) == names
+    assert list(plan_study(with_throughput(study, workloads=names[1:])).throughput) == names[1:]
+
+
+def test_what_is_measured_decides_the_spec_and_nothing_else(study: Study) -> None:
+    name = study.workloads[0].name
+    hashes = [
+        plan_study(with_throughput(study, **settings)).throughput[name].hash
+        for settings in ({}, {"workloads": [name]}, {"blocks": 10}, {"blocks": 11}, {"levels": {"batch_size": [1]}})
+    ]
+    assert hashes[0] == hashes[1] == hashes[2]
+    assert len(set(hashes)) == 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"workloads": ["nope"]}, "experiments.throughput.workloads: 'nope' is no workload"),
+        ({"blocks": 0}, "experiments.throughput.blocks = 0"),
+        ({"levels": {"precision": []}}, "experiments.throughput.levels.precision"),
+        ({"levels": {"fused": [True, True]}}, "names a level twice"),
+        ({"levels": {"precison": ["fp32"]}}, "unknown key"),
+    ],
+    ids=["workload", "blocks", "empty", "twice", "key"],
+)
+def test_bad_settings_are_refused(study: Study, settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        with_throughput(study, **settings)
+
+
+def test_defaults_are_the_protocols() -> None:
+    assert (Throughput().blocks, Throughput().steps, Throughput().warmup) == (10, 10, 10)
