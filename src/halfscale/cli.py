@@ -5,6 +5,7 @@ Imports that take time stand inside the commands, so that --help comes at once.
 
 import sys
 import traceback
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -75,9 +76,10 @@ def train(
     chosen = parse_spec(spec) if spec else choose_run(config or [DEFAULT_CONFIG], workload, arm, seed)
 
     from halfscale.instruments.train import train as train_run
+    from halfscale.machine.leases import leased_device
     from halfscale.progress import step_bar
 
-    with step_bar(chosen.run_id, chosen.steps) as advance:
+    with nullcontext() if chosen.device == "cpu" else leased_device(), step_bar(chosen.run_id, chosen.steps) as advance:
         summary = train_run(chosen, output, advance)
     where = f" at step {summary.first_bad_step}: {summary.bad_where}" if summary.status == "diverged" else ""
     typer.echo(
