@@ -82,3 +82,11 @@ def be_deterministic(threads: int) -> None:
     torch.use_deterministic_algorithms(True)
     torch.backends.cudnn.benchmark = False  # autotuning may choose another algorithm each time
     torch.set_num_threads(threads)
+
+
+def be_fast(threads: int) -> None:
+    """Let torch take the fastest kernels, chosen by trial on CUDA: what is timed need not repeat to the bit."""
+    os.environ["ONEDNN_DEFAULT_FPMATH_MODE"] = "STRICT"  # FP32 is to mean FP32 here too
+    torch.use_deterministic_algorithms(False)
+    torch.backends.cudnn.benchmark = True
+    torch.set_num_threads(threads)
