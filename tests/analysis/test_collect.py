@@ -23,6 +23,7 @@ from halfscale.analysis.collect import (
 )
 from halfscale.analysis.skips import skip_causes
 from halfscale.study.records import RecordError, Summary, read_trace, write_summary
+from halfscale.study.runs import member_specs
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +49,8 @@ def small(few_runs, tmp_path):
 
 def first_run(folder, arm):
     """Return the spec and folder of an arm's first run."""
-    plan = read_plan(folder)
-    run_id = next(member.run_id for member in plan.members if member.arm == arm)
-    return plan.runs[run_id], folder / "runs" / run_id
+    member, spec = next(pair for pair in member_specs(read_plan(folder)) if pair[0].arm == arm)
+    return spec, folder / "runs" / member.run_id
 
 
 def edit_summary(run, **changes):
@@ -129,8 +129,8 @@ def test_traces_hold_every_step(study):
     assert file.schema_arrow.equals(TRACES, check_metadata=False)
     traces = file.read().to_pandas()
     start = 0
-    for member in plan.members:
-        trace = read_trace(study / "runs" / member.run_id / "trace.parquet", plan.runs[member.run_id])
+    for member, spec in member_specs(plan):
+        trace = read_trace(study / "runs" / member.run_id / "trace.parquet", spec)
         rows = traces.iloc[start : start + len(trace)].reset_index(drop=True)
         assert set(zip(rows["workload"], rows["arm"], rows["seed"], strict=True)) == {
             (member.workload, member.arm, member.seed)
@@ -161,8 +161,8 @@ def test_traces_are_written_in_groups_of_whole_runs(study, tmp_path, monkeypatch
 
 def test_a_diverged_loss_stays_nan(study):
     """A NaN loss is what was measured; it is not missing."""
-    member = read_plan(study).members[0]
-    trace = make_trace(read_plan(study).runs[member.run_id], with_oracle=True)
+    member, spec = next(member_specs(read_plan(study)))
+    trace = make_trace(spec, with_oracle=True)
     trace.loc[3, "loss"] = np.nan
     table = trace_table(member, trace, skip_causes(trace))
     assert table["loss"].null_count == 0
@@ -208,6 +208,14 @@ def test_a_missing_plan_is_refused(tmp_path):
 def test_a_broken_plan_is_refused(small):
     (small / "plan.json").write_text("{}")
     refused(small, "plan.json", "is no plan")
+
+
+def test_a_plan_of_another_version_is_refused(small):
+    """Its runs are called otherwise than this version would call them."""
+    spec, _ = first_run(small, "bf16")
+    path = small / "plan.json"
+    path.write_text(path.read_text().replace(spec.run_id, "resnet50_bf16_seed0_0000000000"))
+    refused(small, "plan.json", f"resnet50_bf16_seed0_0000000000 is now {spec.run_id}; plan the study anew")
 
 
 def test_a_missing_run_is_refused(small):

@@ -12,6 +12,7 @@ from halfscale.analysis.collect import collect, read_plan
 from halfscale.analysis.macros import unique_keys, write_macros
 from halfscale.analysis.tables import write_tables
 from halfscale.study.records import read_trace
+from halfscale.study.runs import member_specs
 
 
 def make_macros(folder):
@@ -104,9 +105,8 @@ def test_an_arm_missing_in_a_workload_has_no_keys(values):
 
 def test_where_runs_disagree_every_value_is_named(finished_study, tmp_path):
     folder = shutil.copytree(finished_study, tmp_path / "made-up")
-    plan = read_plan(folder)
-    run_id, spec = list(plan.runs.items())[-1]
-    run = folder / "runs" / run_id
+    *_, (member, spec) = member_specs(read_plan(folder))
+    run = folder / "runs" / member.run_id
     trace = read_trace(run / "trace.parquet", spec)
     write_run(run, spec, trace, environment={"torch": "2.12.0", "clean": False, "cpu_features": []})
     values = make_macros(folder)

@@ -27,6 +27,10 @@ def runs(study):
     return read_runs(study)
 
 
+def gaps_to_fp32(runs):
+    return gap_table(runs, dict.fromkeys(runs["arm"], "fp32"))
+
+
 def with_losses(runs, losses):
     """Return the runs of the transformer's fp32 and bf16 arms, bf16's with these final losses and fp32's at 0.5."""
     runs = runs[(runs["workload"] == "transformer") & runs["arm"].isin(["fp32", "bf16"])].copy()
@@ -38,7 +42,7 @@ def with_losses(runs, losses):
 
 
 def arm_row(runs, arm, workload="transformer"):
-    arms = arm_table(runs, gap_table(runs, "fp32"))
+    arms = arm_table(runs, gaps_to_fp32(runs))
     return arms.set_index(["workload", "arm"]).loc[(workload, arm)]
 
 
@@ -55,7 +59,7 @@ def test_two_of_three_seeds(runs):
     row = arm_row(runs, "bf16")
     assert (row["final_loss"], row["n"], row["completed"], row["diverged"]) == (2.0, 3, 2, 1)
     assert (row["gap"], row["gap_n"]) == (1.5, 2)
-    cells = tex_row(arms_tex(arm_table(runs, gap_table(runs, "fp32")), "fp32"), "bf16")
+    cells = tex_row(arms_tex(arm_table(runs, gaps_to_fp32(runs)), "fp32"), "bf16")
     assert cells[2:4] == ["$2/3$", "$2.00$"]
 
 
@@ -65,7 +69,7 @@ def test_no_seed_of_three(runs):
     row = arm_row(runs, "bf16")
     assert (row["n"], row["completed"], row["diverged"], row["gap_n"]) == (3, 0, 3, 0)
     assert row[["final_loss", "final_loss_low", "final_loss_high", "gap", "gap_low", "gap_high"]].isna().all()
-    cells = tex_row(arms_tex(arm_table(runs, gap_table(runs, "fp32")), "fp32"), "bf16")
+    cells = tex_row(arms_tex(arm_table(runs, gaps_to_fp32(runs)), "fp32"), "bf16")
     assert cells[2:] == ["$0/3$"] + ["--"] * 6
 
 
@@ -73,14 +77,14 @@ def test_a_diverged_reference_leaves_no_gap_in_its_block(runs):
     runs = with_losses(runs, [1.0, 3.0, 2.0])
     reference = (runs["arm"] == "fp32") & (runs["seed"] == 1)
     runs.loc[reference, ["final_loss", "eval_loss"]] = math.nan
-    gaps = gap_table(runs, "fp32")
+    gaps = gaps_to_fp32(runs)
     assert gaps["gap"].fillna(-1).tolist() == [0.5, -1, 1.5]
     assert gaps["eval_gap"].fillna(-1).tolist() == [0.5, -1, 1.5]
     assert (arm_row(runs, "bf16")["gap"], arm_row(runs, "bf16")["gap_n"]) == (1.0, 2)
 
 
 def test_the_reference_has_no_gap_to_itself(study, runs):
-    assert "fp32" not in set(gap_table(runs, "fp32")["arm"])
+    assert "fp32" not in set(gaps_to_fp32(runs)["arm"])
     reference = read_arms(study).query("arm == 'fp32'")
     assert reference[["gap", "gap_low", "gap_high", "gap_n"]].isna().all(axis=None)
 
@@ -161,7 +165,7 @@ def test_awkward_names_and_values_compile_and_fit_the_page(runs, tmp_path):
         runs.loc[runs["arm"] == "fp32", "final_loss"].to_numpy() + [1e-7, -2e-5, 0] * 2
     )
     runs.loc[runs["arm"] == "fp16_injected", "final_scale"] = 1000.0
-    arms = arm_table(runs, gap_table(runs, "fp32"))
+    arms = arm_table(runs, gaps_to_fp32(runs))
     tables = runs_tex(runs) + arms_tex(arms, "fp32") + scaling_tex(arms)
     assert r"res\_net 50\% \& \{y\}" in tables
     assert r"$-3.0\times10^{-8}$" in tables
@@ -208,7 +212,7 @@ def test_missing_runs_csv_is_named(finished_study, tmp_path):
 
 
 def test_nothing_to_scale_compiles(runs, tmp_path):
-    arms = arm_table(runs, gap_table(runs, "fp32"))
+    arms = arm_table(runs, gaps_to_fp32(runs))
     table = scaling_tex(arms[arms["arm"] == "fp32"])
     assert "fp32" not in table
     typeset(table, tmp_path)

@@ -7,7 +7,7 @@ import pytest
 
 from halfscale.study.config import Study
 from halfscale.study.load import load_study
-from halfscale.study.runs import Plan, plan_study
+from halfscale.study.runs import Roster, member_specs, plan_study
 from halfscale.study.spec import RunSpec
 
 CONFIG = Path(__file__).parents[2] / "config"
@@ -246,9 +246,13 @@ def test_canonical_form_is_strict_json_and_comes_back(settings):
         assert RunSpec.model_validate_json(text).canonical() == text
 
 
-def test_plan_comes_back_from_json(settings):
+def test_roster_comes_back_from_json_and_makes_the_specs_of_the_plan(settings):
     plan = plan_study(Study.model_validate(settings))
-    assert Plan.model_validate_json(plan.to_json()) == plan
+    roster = Roster.model_validate_json(plan.to_json())
+    assert roster.model_dump() == plan.model_dump(exclude={"runs"})
+    assert [(member, spec) for member, spec in member_specs(roster)] == [
+        (member, plan.runs[member.run_id]) for member in plan.members
+    ]
 
 
 def test_a_spec_with_an_unknown_key_is_refused(spec):

@@ -1,6 +1,7 @@
 """Gather a finished study: one row a run in tables/runs.csv, every step in traces.parquet."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import csv
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from pydantic import ValidationError
 from halfscale.analysis.skips import CAUSES, skip_causes
 from halfscale.study.arm import DynamicLossScaling
 from halfscale.study.records import TRACE, RecordError, Summary, read_summary, read_trace, sha256
-from halfscale.study.runs import Member, Plan
+from halfscale.study.runs import Member, Roster, member_specs
 from halfscale.study.whole import whole_file
 
 NAME = pa.dictionary(pa.int32(), pa.string())
@@ -30,6 +31,9 @@ TRACES = pa.schema(
 
 ROW_GROUP = 100_000
 """Rows of traces.parquet that are written at once: with a row group a run, its index would grow with the runs."""
+
+NAMES = ["workload", "arm", "run_id", "reference"]
+"""Columns of names, which stay text whatever they look like."""
 
 WHOLE_NUMBERS = ["growth_interval", "first_bad_step", "gap_n"]
 """Columns of whole numbers that may be empty."""
@@ -50,22 +54,24 @@ def collect(folder: Path) -> None:
             or runs were computed on different devices, backends or data, and must not be compared.
     """
     plan = read_plan(folder)
-    summaries = read_summaries(folder, plan)
-    refuse_mixtures(plan, summaries)
-    rows: list[dict[str, Any]] = []
+    rates = lr_factors(plan)
+    first: dict[str, tuple[str, str]] = {}
+    with whole_file(folder / "tables" / "runs.csv") as path, path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
 
-    def tables() -> Iterator[pa.Table]:
-        for member in plan.members:
-            trace = read_checked_trace(folder, plan, summaries[member.run_id])
-            causes = skip_causes(trace)
-            rows.append(run_row(member, summaries[member.run_id], causes))
-            yield trace_table(member, trace, causes)
+        def tables() -> Iterator[pa.Table]:
+            for index, (member, summary) in enumerate(read_summaries(folder, plan)):
+                refuse_mixture(first, member, summary)
+                trace = read_checked_trace(folder, summary)
+                causes = skip_causes(trace)
+                row = run_row(member, summary, causes, rates)
+                writer.writerows([row, row.values()] if index == 0 else [row.values()])
+                yield trace_table(member, trace, causes)
 
-    write_traces(folder / "traces.parquet", tables())
-    write_csv(folder / "tables" / "runs.csv", pd.DataFrame(rows))
+        write_traces(folder / "traces.parquet", tables())
 
 
-def read_plan(folder: Path) -> Plan:
+def read_plan(folder: Path) -> Roster:
     """Read a study's plan.json.
 
     Raises:
@@ -73,20 +79,29 @@ def read_plan(folder: Path) -> Plan:
     """
     path = folder / "plan.json"
     try:
-        return Plan.model_validate_json(path.read_text(encoding="utf-8"))
+        return Roster.model_validate_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValidationError, UnicodeDecodeError) as error:
         raise RecordError(f"{path}: is no plan: {' '.join(str(error).split())}") from None
 
 
-def read_summaries(folder: Path, plan: Plan) -> dict[str, Summary]:
-    """Read the summary of every run of a plan, by run id.
+def read_summaries(folder: Path, plan: Roster) -> Iterator[tuple[Member, Summary]]:
+    """Yield each member of a plan and the summary of its run, one at a time, so that memory does not grow with them.
 
     Raises:
-        RecordError: one is missing, not whole, or of another spec.
+        RecordError: a summary is missing, not whole, or of another spec; or plan.json is not of this version.
     """
-    return {run_id: read_summary(folder / "runs" / run_id / "summary.json", spec) for run_id, spec in plan.runs.items()}
+    for member, spec in member_specs(plan):
+        if spec.run_id != member.run_id:
+            raise RecordError(f"{folder / 'plan.json'}: {member.run_id} is now {spec.run_id}; plan the study anew")
+        yield member, read_summary(folder / "runs" / member.run_id / "summary.json", spec)
+
+
+def lr_factors(plan: Roster) -> dict[str, float]:
+    """Return the lr_factor of each arm by name; nothing where all arms train at the workload's own learning rate."""
+    factors = {arm.name: arm.lr_factor for arm in plan.arms}
+    return {} if set(factors.values()) == {1.0} else factors
 
 
 def read_runs(folder: Path) -> pd.DataFrame:
@@ -94,36 +109,35 @@ def read_runs(folder: Path) -> pd.DataFrame:
     return read_csv(folder / "tables" / "runs.csv")
 
 
-def refuse_mixtures(plan: Plan, summaries: dict[str, Summary]) -> None:
-    """Raise RecordError where runs differ in what must be the same for them to be compared."""
-    for workload in plan.study.workloads:
-        members = [summaries[member.run_id] for member in plan.members if member.workload == workload.name]
-        refuse_mixture(f"workload {workload.name!r}: data", [(run.run_id, run.effective.data) for run in members])
-    runs = list(summaries.values())
-    refuse_mixture("device", [(run.run_id, run.effective.device) for run in runs])
-    fp16 = [run for run in runs if run.effective.precision == "fp16"]
-    refuse_mixture("FP16 backend", [(run.run_id, run.effective.backend) for run in fp16])
+def refuse_mixture(first: dict[str, tuple[str, str]], member: Member, summary: Summary) -> None:
+    """Raise RecordError where a run differs from the first one in what must be the same for them to be compared.
 
-
-def refuse_mixture(what: str, values: Sequence[tuple[str, str]]) -> None:
-    """Raise RecordError naming two runs whose values differ. Each is a run id and its value."""
-    for run_id, value in values[1:]:
-        first_id, first_value = values[0]
+    Args:
+        first: what must be the same, and the id and the value of the first run that has it; a new one is added.
+        member: the run's place in the study.
+        summary: what the run left.
+    """
+    effective = summary.effective
+    values = {f"workload {member.workload!r}: data": effective.data, "device": effective.device}
+    if effective.precision == "fp16":
+        values["FP16 backend"] = effective.backend
+    for what, value in values.items():
+        first_id, first_value = first.setdefault(what, (summary.run_id, value))
         if value != first_value:
             raise RecordError(
-                f"runs with a different {what} are never pooled: {first_id} has {first_value}, {run_id} has {value}; "
-                "delete one of them to have it run again"
+                f"runs with a different {what} are never pooled: {first_id} has {first_value}, {summary.run_id} has "
+                f"{value}; delete one of them to have it run again"
             )
 
 
-def read_checked_trace(folder: Path, plan: Plan, summary: Summary) -> pd.DataFrame:
+def read_checked_trace(folder: Path, summary: Summary) -> pd.DataFrame:
     """Return a run's trace.
 
     Raises:
         RecordError: it is not whole, or not the one that its summary was made from.
     """
     path = folder / "runs" / summary.run_id / "trace.parquet"
-    trace = read_trace(path, plan.runs[summary.run_id])
+    trace = read_trace(path, summary.spec)
     if sha256(path) != summary.trace_sha256:
         raise RecordError(f"{path}: is not the trace that its summary was made from; delete both to have them made")
     for name, counted in count_events(trace).items():
@@ -146,14 +160,22 @@ def count_events(trace: pd.DataFrame) -> dict[str, int]:
     return dict(zip(COUNTS, counts, strict=True))
 
 
-def run_row(member: Member, summary: Summary, causes: pd.Series) -> dict[str, Any]:
-    """Return a run's row of runs.csv. Scale columns are empty where nothing was scaled."""
+def run_row(member: Member, summary: Summary, causes: pd.Series, rates: Mapping[str, float]) -> dict[str, Any]:
+    """Return a run's row of runs.csv. Scale columns are empty where nothing was scaled.
+
+    Args:
+        member: the run's place in the study.
+        summary: what the run left.
+        causes: of its skipped steps, as skip_causes gives them.
+        rates: as lr_factors gives them.
+    """
     scaling = summary.spec.loss_scaling
     scaled = summary.init_scale is not None
     dynamic = scaling if scaled and isinstance(scaling, DynamicLossScaling) else None
-    counted = causes.value_counts()
+    counted = np.bincount(causes.cat.codes + 1, minlength=1 + len(CAUSES))[1:]  # -1 is where no step was skipped
     return {
         **member.model_dump(),
+        **({"lr_factor": rates[member.arm]} if rates else {}),
         "status": summary.status,
         "precision": summary.effective.precision,
         "fell_back": summary.effective.fell_back,
@@ -167,7 +189,7 @@ def run_row(member: Member, summary: Summary, causes: pd.Series) -> dict[str, An
         "steps": summary.steps,
         "updates": summary.updates,
         "skipped": summary.skipped,
-        **{f"skipped_{cause}": int(counted[cause]) for cause in CAUSES},
+        **{f"skipped_{cause}": int(count) for cause, count in zip(CAUSES, counted, strict=True)},
         "overflows": summary.overflows,
         "growths": summary.growths,
         "backoffs": summary.backoffs,
@@ -222,7 +244,7 @@ def write_csv(path: Path, table: pd.DataFrame) -> None:
 def read_csv(path: Path) -> pd.DataFrame:
     """Read what write_csv wrote. Names stay text: an arm may be called NA or 010."""
     header = pd.read_csv(path, nrows=0).columns
-    types = {"workload": "str", "arm": "str", "run_id": "str"} | dict.fromkeys(WHOLE_NUMBERS, "Int64")
+    types = dict.fromkeys(NAMES, "str") | dict.fromkeys(WHOLE_NUMBERS, "Int64")
     return pd.read_csv(
         path,
         dtype={name: kind for name, kind in types.items() if name in header},

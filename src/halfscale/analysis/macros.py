@@ -4,6 +4,7 @@ The paper writes \val{transformer.fp16.skipped}; a key that is not there is a Te
 """
 
 import json
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ from halfscale.analysis.collect import read_plan, read_summaries
 from halfscale.analysis.latex import escape, number, percent, scale, setting
 from halfscale.analysis.tables import MEANS, TOTALS, read_arms
 from halfscale.study.records import Summary
-from halfscale.study.runs import Plan
+from halfscale.study.runs import Roster
 from halfscale.study.whole import write_text
 from halfscale.study.workload import Workload
+
+ENVIRONMENT = ("torch", "torchvision", "python", "platform", "device", "cpu_capability", "commit")
 
 DEFINITIONS = r"""\makeatletter
 \newcommand{\hsdefine}[2]{\expandafter\gdef\csname hs@#1\endcsname{#2}}
@@ -36,13 +39,13 @@ def write_macros(folder: Path) -> None:
         ValueError: two values have the same key.
     """
     plan = read_plan(folder)
-    summaries = read_summaries(folder, plan)
+    found, floors = read_found(folder, plan)
     arms = read_arms(folder)
     values = unique_keys(
         [
-            *study_values(plan, list(summaries.values())),
+            *study_values(plan, found),
             *(item for workload in plan.study.workloads for item in workload_values(workload, arms)),
-            *floor_values(plan, summaries),
+            *((f"{workload}.floor", number(floor)) for workload, floor in floors.items()),
             *(item for arm in arms.itertuples() for item in arm_values(arm)),
         ]
     )
@@ -65,24 +68,51 @@ def unique_keys(items: Iterable[tuple[str, str]]) -> dict[str, str]:
     return values
 
 
-def study_values(plan: Plan, summaries: list[Summary]) -> Iterator[tuple[str, str]]:
+def read_found(folder: Path, plan: Roster) -> tuple[dict[str, Counter[str]], dict[str, float | None]]:
+    """Return what the distinct runs of a study say of where and how they were computed, and each workload's floor.
+
+    Of the first, under every name, each value and how many runs have it. A floor is the lowest expected loss that any
+    model can reach on the workload's data, in nats; None where it is not known.
+    """
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    floors: dict[str, float | None] = {}
+    seen: set[str] = set()
+    for member, summary in read_summaries(folder, plan):
+        floors[member.workload] = summary.floor
+        if member.run_id not in seen:
+            seen.add(member.run_id)
+            for name, value in said(summary).items():
+                found[name][value] += 1
+    return found, floors
+
+
+def said(summary: Summary) -> dict[str, str]:
+    """Return what one run says of where and how it was computed."""
+    environment = summary.environment
+    fp16 = {"fp16_backend": summary.effective.backend} if summary.effective.precision == "fp16" else {}
+    return fp16 | {
+        **{name: str(getattr(environment, name)) for name in ENVIRONMENT},
+        "cpu_features": ", ".join(environment.cpu_features) or "none",
+        "clean": "yes" if environment.clean else "no",
+        "device_kind": summary.effective.device,
+        "backend": summary.effective.backend,
+        "status": summary.status,
+    }
+
+
+def study_values(plan: Roster, found: Mapping[str, Counter[str]]) -> Iterator[tuple[str, str]]:
     """Yield what is true of the whole study. Where runs disagree, every distinct value is named."""
-    environments = [summary.environment for summary in summaries]
-    fp16 = [run.effective.backend for run in summaries if run.effective.precision == "fp16"]
     yield "study.name", escape(plan.study.study)
     yield "study.reference", escape(plan.study.reference)
     yield "study.seeds", number(len(plan.study.seeds))
     yield "study.workloads", number(len(plan.study.workloads))
     yield "study.arms", number(len(plan.arms))
-    yield "study.runs", number(len(plan.runs))
-    yield "study.diverged", number(sum(summary.status == "diverged" for summary in summaries))
+    yield "study.runs", number(found["status"].total())
+    yield "study.diverged", number(found["status"]["diverged"])
     yield "study.threads", number(plan.study.threads)
-    for name in ("torch", "torchvision", "python", "platform", "device", "cpu_capability", "commit"):
-        yield f"study.{name}", distinct(getattr(environment, name) for environment in environments)
-    yield "study.cpu_features", distinct(", ".join(environment.cpu_features) or "none" for environment in environments)
-    yield "study.clean", distinct("yes" if environment.clean else "no" for environment in environments)
-    yield "study.device_kind", distinct(run.effective.device for run in summaries)
-    yield "study.backend", distinct(fp16 or [run.effective.backend for run in summaries])
+    for name in (*ENVIRONMENT, "cpu_features", "clean", "device_kind"):
+        yield f"study.{name}", distinct(found[name])
+    yield "study.backend", distinct(found.get("fp16_backend") or found["backend"])
 
 
 def workload_values(workload: Workload, arms: pd.DataFrame) -> Iterator[tuple[str, str]]:
@@ -99,13 +129,6 @@ def workload_values(workload: Workload, arms: pd.DataFrame) -> Iterator[tuple[st
     yield f"{name}.warmup_steps", number(workload.schedule.warmup_steps)
     yield f"{name}.clip_norm", number(None) if workload.clip_norm is None else setting(workload.clip_norm)
     yield f"{name}.arms", number(int((arms["workload"] == name).sum()))
-
-
-def floor_values(plan: Plan, summaries: Mapping[str, Summary]) -> Iterator[tuple[str, str]]:
-    """Yield the lowest expected loss that any model can reach on each workload's data, in nats."""
-    run_of = {member.workload: member.run_id for member in plan.members}
-    for workload in plan.study.workloads:
-        yield f"{workload.name}.floor", number(summaries[run_of[workload.name]].floor)
 
 
 def arm_values(arm: Any) -> Iterator[tuple[str, str]]:

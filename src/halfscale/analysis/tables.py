@@ -4,6 +4,7 @@ A diverged run is left out of every mean and counted beside it. Counts of events
 arm, diverged ones included. The scale at the end is the lower median of the completed runs.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pandas as pd
 
 from halfscale.analysis.collect import read_csv, read_plan, read_runs, write_csv
 from halfscale.analysis.latex import Column, breakable, escape, interval, longtable, number, percent, scale, setting
+from halfscale.analysis.references import references
 from halfscale.analysis.skips import CAUSES
 from halfscale.analysis.statistics import mean_with_interval, median_low, paired_gaps, share_interval
 from halfscale.study.whole import write_text
@@ -41,9 +43,10 @@ def write_tables(folder: Path) -> None:
         RecordError: plan.json is missing or no plan.
         OSError: tables/runs.csv is missing; collect writes it.
     """
-    reference = read_plan(folder).study.reference
+    plan = read_plan(folder)
+    reference = plan.study.reference
     runs = read_runs(folder)
-    gaps = gap_table(runs, reference)
+    gaps = gap_table(runs, references(plan.arms, reference))
     arms = arm_table(runs, gaps)
     tables = folder / "tables"
     write_csv(tables / "gaps.csv", gaps)
@@ -58,26 +61,30 @@ def read_arms(folder: Path) -> pd.DataFrame:
     return read_csv(folder / "tables" / "arms.csv")
 
 
-def gap_table(runs: pd.DataFrame, reference: str) -> pd.DataFrame:
-    """Return each run's final loss and evaluation loss less the reference's in the same block, in nats.
+def gap_table(runs: pd.DataFrame, reference_of: Mapping[str, str]) -> pd.DataFrame:
+    """Return each run's final loss and evaluation loss less its reference's in the same block, in nats.
 
-    Null where either diverged. The reference itself has no rows.
+    Null where either diverged. What is its own reference has no rows. Where not all have the same reference, the
+    column `reference` names it.
 
     Args:
         runs: as read_runs gives them.
-        reference: the name of the reference arm.
+        reference_of: the reference of each arm, as references gives them.
     """
     tables = []
-    for (_, arm), group in runs.groupby(["workload", "arm"], sort=False):
+    losses = runs[["workload", "arm", "seed", *GAPS.values()]]
+    by_arm = {key: group.set_index("seed") for key, group in losses.groupby(["workload", "arm"], sort=False)}
+    for (workload, arm), group in by_arm.items():
+        reference = reference_of[str(arm)]
         if arm == reference:
             continue
-        blocks = group.set_index("seed")
-        same_workload = runs["workload"] == group["workload"].iloc[0]
-        base = runs[same_workload & (runs["arm"] == reference)].set_index("seed")
-        gaps = {name: paired_gaps(blocks[loss], base[loss]) for name, loss in GAPS.items()}
-        tables.append(group[["workload", "arm", "seed"]].assign(**{name: gap.array for name, gap in gaps.items()}))
-    columns = ["workload", "arm", "seed", *GAPS]
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=columns)
+        base = by_arm[workload, reference]
+        gaps = {name: paired_gaps(group[loss], base[loss]) for name, loss in GAPS.items()}
+        table = group.reset_index()[["workload", "arm", "seed"]]
+        tables.append(table.assign(reference=reference, **{name: gap.array for name, gap in gaps.items()}))
+    names = ["reference"] if len(set(reference_of.values())) > 1 else []
+    columns = ["workload", "arm", "seed", *names, *GAPS]
+    return pd.concat(tables, ignore_index=True)[columns] if tables else pd.DataFrame(columns=columns)
 
 
 def arm_table(runs: pd.DataFrame, gaps: pd.DataFrame) -> pd.DataFrame:
@@ -91,9 +98,11 @@ def arm_table(runs: pd.DataFrame, gaps: pd.DataFrame) -> pd.DataFrame:
         gaps: as gap_table gives them.
     """
     rows = []
+    gaps_of = dict(list(gaps.groupby(["workload", "arm"])))
     for (workload, arm), group in runs.groupby(["workload", "arm"], sort=False):
-        own_gaps = gaps[(gaps["workload"] == workload) & (gaps["arm"] == arm)]
-        rows.append({"workload": workload, "arm": arm, **summarize(group), **summarize_gaps(own_gaps)})
+        own_gaps = gaps_of.get((workload, arm), gaps.iloc[:0])
+        rate = {"lr_factor": group["lr_factor"].iloc[0]} if "lr_factor" in group else {}
+        rows.append({"workload": workload, "arm": arm, **rate, **summarize(group), **summarize_gaps(own_gaps)})
     return pd.DataFrame(rows)
 
 
@@ -119,9 +128,11 @@ def summarize(group: pd.DataFrame) -> dict[str, Any]:
 
 
 def summarize_gaps(gaps: pd.DataFrame) -> dict[str, Any]:
-    """Return the mean gap of one arm over its blocks; null for the reference, which has none."""
+    """Return the mean gap of one arm over its blocks; null for a reference, which has none."""
     estimate = mean_with_interval(gaps["gap"])
+    named = {"reference": next(iter(gaps["reference"]), None)} if "reference" in gaps else {}
     return {
+        **named,
         "gap": estimate.mean,
         "gap_low": estimate.low,
         "gap_high": estimate.high,

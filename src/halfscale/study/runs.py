@@ -1,6 +1,7 @@
 """From a study to its runs: which workload, arm and seed each run of a study stands for."""
 
 import json
+from collections.abc import Iterator
 
 from halfscale.study.arm import Arm
 from halfscale.study.config import Study
@@ -10,7 +11,7 @@ from halfscale.study.sweep import expand_sweeps
 from halfscale.study.throughput import ThroughputSpec, throughput_spec
 from halfscale.study.workload import Workload
 
-__all__ = ["Member", "Plan", "RunSpec", "make_spec", "plan_study"]
+__all__ = ["Member", "Plan", "Roster", "RunSpec", "make_spec", "member_specs", "plan_study"]
 
 
 class Member(Model):
@@ -22,21 +23,27 @@ class Member(Model):
     run_id: str
 
 
-class Plan(Model):
-    """A study expanded: its members in config order, and its distinct runs."""
+class Roster(Model):
+    """What plan.json holds: a study, and its members in config order. It has no specs: member_specs makes them."""
 
     study: Study
     arms: list[Arm]
     """All arms, those of sweeps included, in the order that tables and figures keep."""
     members: list[Member]
-    runs: dict[str, RunSpec]
-    """By run id."""
     throughput: dict[str, ThroughputSpec]
     """By the name of the workload that is timed; empty where the study times none."""
 
     def to_json(self) -> str:
-        """Return the plan as JSON text, the same for the same study."""
-        return json.dumps(self.model_dump(), sort_keys=True, indent=1, allow_nan=False) + "\n"
+        """Return the roster as JSON text, the same for the same study."""
+        kept = self.model_dump(include=set(Roster.model_fields))
+        return json.dumps(kept, sort_keys=True, indent=1, allow_nan=False) + "\n"
+
+
+class Plan(Roster):
+    """A study expanded: its roster, and its distinct runs."""
+
+    runs: dict[str, RunSpec]
+    """By run id."""
 
 
 def plan_study(study: Study) -> Plan:
@@ -54,6 +61,14 @@ def plan_study(study: Study) -> Plan:
                 runs[run_id] = spec
                 members.append(Member(workload=workload.name, arm=arm.name, seed=seed, run_id=run_id))
     return Plan(study=study, arms=arms, members=members, runs=runs, throughput=plan_throughput(study))
+
+
+def member_specs(roster: Roster) -> Iterator[tuple[Member, RunSpec]]:
+    """Yield each member with its spec, one at a time: all specs at once take ten times the room of their results."""
+    workloads = {workload.name: workload for workload in roster.study.workloads}
+    arms = {arm.name: arm for arm in roster.arms}
+    for member in roster.members:
+        yield member, make_spec(roster.study, workloads[member.workload], arms[member.arm], member.seed)
 
 
 def plan_throughput(study: Study) -> dict[str, ThroughputSpec]:

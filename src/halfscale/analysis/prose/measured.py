@@ -9,14 +9,14 @@ import pandas as pd
 from halfscale.analysis.collect import read_csv, read_plan, read_runs
 from halfscale.analysis.tables import read_arms
 from halfscale.study.arm import Arm
-from halfscale.study.runs import Plan
+from halfscale.study.runs import Roster
 
 
 @dataclass(frozen=True)
 class Measured:
     """A study's plan and tables."""
 
-    plan: Plan
+    plan: Roster
     runs: pd.DataFrame
     arms: pd.DataFrame
     gaps: pd.DataFrame

@@ -7,7 +7,7 @@ from halfscale.analysis import latex
 from halfscale.analysis.prose.measured import Measured
 from halfscale.analysis.prose.words import code, counted, inner, listed, val
 from halfscale.study.arm import Arm
-from halfscale.study.runs import Plan
+from halfscale.study.runs import Roster
 from halfscale.study.workload import Workload
 
 MODELS = {"resnet50": "ResNet-50", "transformer": "a small transformer"}
@@ -77,7 +77,7 @@ def scaling_varied(arms: Sequence[Arm]) -> str:
     return "with one setting of loss scaling" if len(kinds) == 1 else "under a range of loss-scaling settings"
 
 
-def arms_defined(plan: Plan) -> str:
+def arms_defined(plan: Roster) -> str:
     """Return a table of the arms by precision: what each of them is."""
     columns = [
         latex.Column("Arm", "", PARAGRAPH % "3.6cm"),
@@ -137,7 +137,7 @@ def twin(measured: Measured) -> str:
     )
 
 
-def workloads(plan: Plan, described: set[str]) -> str:
+def workloads(plan: Roster, described: set[str]) -> str:
     """Return a paragraph a workload: its model, its data, and how it is trained."""
     return "\n\n".join(workload_paragraph(workload, described) for workload in plan.study.workloads) + "\n"
 
