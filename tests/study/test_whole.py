@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from halfscale.study.whole import whole_file, write_text
+from halfscale.study.whole import WriteError, whole_file, write_text
 
 KILLED = """
 import sys, time
@@ -56,7 +56,7 @@ def test_an_exception_leaves_what_was_there(tmp_path):
 
 
 def test_nothing_written_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError), whole_file(tmp_path / "a.txt"):
+    with pytest.raises(WriteError, match=r"a\.txt: cannot be written"), whole_file(tmp_path / "a.txt"):
         pass
     assert os.listdir(tmp_path) == []
 
@@ -81,3 +81,34 @@ def test_sigkill_leaves_nothing_under_the_final_name(tmp_path):
     assert len(os.listdir(tmp_path)) == 1  # what was being written, under a name that nobody reads
     write_text(path, "whole")
     assert path.read_text() == "whole"
+
+
+@pytest.mark.parametrize("blocked", ["out", "out/b.txt"])
+def test_what_is_in_the_way_is_told_by_the_files_own_name(tmp_path, blocked):
+    path = tmp_path / "out" / "b.txt"
+    (tmp_path / blocked).mkdir(parents=True) if blocked.endswith(".txt") else (tmp_path / blocked).touch()
+    with pytest.raises(WriteError, match=rf"^{path}: cannot be written: (Is a directory|File exists|Not a directory)$"):
+        write_text(path, "text")
+
+
+def write_on_a_full_disk(path):
+    with whole_file(path) as temporary:
+        temporary.touch()
+        with open("/dev/full", "w") as full:
+            full.write("new")
+
+
+def test_a_full_disk_is_told_by_name_and_leaves_what_was_there(tmp_path):
+    path = tmp_path / "a.txt"
+    write_text(path, "old")
+    with pytest.raises(WriteError, match=rf"^{path}: cannot be written: No space left on device$"):
+        write_on_a_full_disk(path)
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_an_error_of_another_file_stays_its_own(tmp_path):
+    other = tmp_path / "other.txt"
+    with pytest.raises(FileNotFoundError, match=r"other\.txt") as caught, whole_file(tmp_path / "a.txt"):
+        other.read_text()
+    assert not isinstance(caught.value, WriteError)

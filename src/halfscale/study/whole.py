@@ -6,6 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from halfscale.errors import UserError
+
+
+class WriteError(UserError, OSError):
+    """A file that cannot be written, as when the disk is full; the message names it."""
+
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
@@ -14,17 +20,23 @@ def whole_file(path: Path) -> Iterator[Path]:
     Two writers of one path never see each other's file; the last to finish wins.
 
     Raises:
-        OSError: the folder cannot be made, or the disk is full.
+        WriteError: the folder cannot be made, the file cannot be written, or the disk is full.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp{path.suffix}")
     try:
-        yield temporary
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())  # a rename must not outrun the bytes it names
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            with temporary.open("rb+") as file:
+                os.fsync(file.fileno())  # a rename must not outrun the bytes it names
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        if error.filename not in (None, *map(str, [temporary, *path.parents])):
+            raise  # of another file, such as one that is read
+        reason = os.strerror(error.errno) if error.errno else error
+        raise WriteError(f"{path}: cannot be written: {reason}") from None
 
 
 def write_text(path: Path, text: str) -> None:
