@@ -1,0 +1,60 @@
+"""A model and data that do not fit each other are told in one line; code of the user's own keeps its traceback."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from halfscale.instruments.setup import TrainingError
+from halfscale.instruments.train import train
+from halfscale.study.spec import RunSpec
+
+MakeSpec = Callable[..., RunSpec]
+
+DIGITS = {"data": "digits", "data_args": {"image_size": 8}}
+TOKENS = {"data": "markov", "data_args": {"vocabulary": 8, "context": 4}}
+RESNET = {"model": "resnet50"}
+TRANSFORMER = {"model": "transformer", "model_args": {"vocabulary": 8, "context": 4, "width": 8, "heads": 1}}
+
+
+def arguments(workload: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return workload | {"model_args": workload.get("model_args", {}) | changes}
+
+
+@pytest.mark.parametrize(
+    ("workload", "message"),
+    [
+        (arguments(RESNET, num_classes=3) | DIGITS, "the model gives 3 classes for targets up to 9; more classes"),
+        (RESNET | TOKENS, r"the model raised RuntimeError on inputs \(8, 4\) int64 from 0 to 7: "),
+        (TRANSFORMER | DIGITS, r"the model raised \w+ on inputs \(8, 3, 8, 8\) float32: "),
+        (
+            arguments(TRANSFORMER, vocabulary=4) | TOKENS,
+            r"the model raised IndexError on inputs \(8, 4\) int64 from 0 ",
+        ),
+        (arguments(TRANSFORMER, context=2) | TOKENS, "sequences of 4 tokens do not fit a context of 2$"),
+    ],
+    ids=["too few classes", "image model on tokens", "token model on images", "too few tokens", "too short a context"],
+)
+def test_what_does_not_fit_is_told_in_one_line(
+    make_spec: MakeSpec, tmp_path: Path, workload: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(TrainingError, match=message) as caught:
+        train(make_spec(workload), tmp_path)
+    assert "\n" not in str(caught.value)
+    assert caught.value.__cause__ is None  # or its traceback would be printed
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_of_the_users_own_keeps_its_traceback(make_spec: MakeSpec, tmp_path: Path) -> None:
+    workload = {"model": "tiny_workloads:classifier", "model_args": {"width": 5}}
+    with pytest.raises(
+        TrainingError, match=r"the model raised RuntimeError on inputs \(8, 4\) float32: mat1"
+    ) as caught:
+        train(make_spec(workload), tmp_path)
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_more_classes_than_targets_is_no_fault(make_spec: MakeSpec, tmp_path: Path) -> None:
+    summary = train(make_spec(arguments(TRANSFORMER, vocabulary=9) | TOKENS | {"steps": 2}), tmp_path)
+    assert summary.status == "completed"
