@@ -143,3 +143,16 @@ def test_a_matplotlibrc_of_the_machine_changes_nothing(study, tmp_path):
         draw_figure("skips_by_cause", tmp_path / "study")
         assert mpl.rcParams["pdf.fonttype"] == 3  # and the caller's settings come back
     assert (tmp_path / "study/figures/skips_by_cause.pdf").read_bytes() == before
+
+
+def test_a_caption_goes_on_with_what_is_true_of_this_study_s_figure(study, tmp_path, monkeypatch):
+    from halfscale.analysis.figures import skips_by_cause
+
+    shutil.copytree(study, tmp_path / "study", ignore=shutil.ignore_patterns("runs"))
+    monkeypatch.setattr(skips_by_cause, "MOST_ARMS", 4)
+    draw_figure("skips_by_cause", tmp_path / "study")
+    caption = json.loads((tmp_path / "study/figures/skips_by_cause.json").read_text())["caption"]
+    assert caption == (
+        f"{skips_by_cause.CAPTION} Not all arms are shown but 2 of 4 of resnet50, 2 of 5 of transformer: "
+        "thinned evenly in the order of the config; tables/arms.csv has all."
+    )

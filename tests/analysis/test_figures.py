@@ -2,6 +2,7 @@ import shutil
 from importlib import import_module
 from itertools import combinations
 
+import made_up
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
@@ -369,3 +370,62 @@ def test_studies_at_the_edge_are_drawn(name, options, tmp_path):
     figure = draw(name, analysed(tmp_path / "study"))
     if options["arms"] == ["fp32"]:
         assert ("no data" in texts(figure)) == (name != "loss_by_arm")
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory):
+    """A study of more arms than a figure has room for: 30 growth intervals, and each at a learning rate of its own."""
+    arms = [
+        {
+            "name": f"fp16-{interval}{suffix}",
+            "precision": "fp16",
+            "loss_scaling": {"kind": "dynamic", "growth_interval": interval},
+            "lr_factor": factor,
+        }
+        for interval in range(5, 35)
+        for suffix, factor in [("", 1.0), ("-x3", 3.0)]
+    ]
+    folder = tmp_path_factory.mktemp("results") / "sweep"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(made_up.SETTINGS, "arms", [*made_up.SETTINGS["arms"][:1], *arms])
+        made_up.make_study_folder(folder, seeds=[0, 1], diverged={})
+    return analysed(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("final_gap", 12), ("loss_by_arm", 12), ("scale_trajectory", 9), ("skips_by_cause", 12)]
+)
+def test_a_large_study_shows_what_can_be_read_and_says_so(sweep, name, count):
+    """Evenly spread from the 30 at the reference's learning rate, 5 to 34."""
+    figure = draw(name, sweep)
+    of = 61 - (name in ("final_gap", "loss_by_arm")) - (name in ("scale_trajectory", "skips_by_cause"))
+    assert texts(figure).count(f"resnet50: {count} of {of} arms") == 1
+    titles = [ax.get_title(loc="left") for ax in figure.axes if ax.get_title(loc="left")]
+    names = titles or [label.get_text() for ax in figure.axes for label in ax.get_yticklabels()]
+    intervals = [5 + round(index * 29 / (count - 1)) for index in range(count)]
+    assert names == 2 * [f"fp16-{interval}" for interval in intervals]
+    assert figure.get_label() == (
+        f"Not all arms are shown but {count} of {of} of resnet50, {count} of {of} of transformer: those at the "
+        "reference's learning rate, thinned evenly in the order of the config; tables/arms.csv has all."
+    )
+
+
+def test_a_loss_is_drawn_over_that_of_the_reference_at_its_learning_rate(tmp_path, monkeypatch):
+    arms = [
+        {"name": "fp32", "precision": "fp32"},
+        {"name": "fp32-x3", "precision": "fp32", "lr_factor": 3.0},
+        {"name": "bf16-x3", "precision": "bf16", "lr_factor": 3.0},
+    ]
+    monkeypatch.setitem(made_up.SETTINGS, "arms", arms)
+    make_study_folder(tmp_path, seeds=[0], diverged={})
+    figure = draw("loss_by_arm", analysed(tmp_path))
+    behind = []
+    for ax, arm in zip(figure.axes[:2], ["fp32", "fp32-x3"], strict=True):
+        losses = traces_of(tmp_path, "resnet50", arm)["loss"].rolling(3, center=True, min_periods=1).mean()
+        np.testing.assert_allclose(ax.get_lines()[0].get_ydata(), losses, rtol=1e-6)
+        behind.append(losses.iloc[-1])
+    assert behind[0] != behind[1]
+    assert figure.get_label().startswith("Behind an arm at another learning rate stands")
+    gaps = draw("final_gap", tmp_path)
+    assert [label.get_text() for label in gaps.axes[0].get_yticklabels()] == ["bf16-x3"]
+    assert gaps.get_label().startswith("The gap of an arm at another learning rate is to")

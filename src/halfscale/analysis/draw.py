@@ -44,17 +44,23 @@ def draw_figure(name: str, folder: Path) -> None:
             figure.savefig(path, metadata={"CreationDate": None})
         with whole_file(target / f"{name}.png") as path:
             figure.savefig(path)
-    write_text(target / f"{name}.json", json.dumps(sidecar(name, module, folder), indent=1, allow_nan=False) + "\n")
+    write_text(
+        target / f"{name}.json",
+        json.dumps(sidecar(name, module, folder, str(figure.get_label())), indent=1, allow_nan=False) + "\n",
+    )
 
 
-def sidecar(name: str, module: ModuleType, folder: Path) -> dict[str, object]:
-    """Return what a figure shows, what it was drawn from, and how to draw it again."""
+def sidecar(name: str, module: ModuleType, folder: Path, more: str) -> dict[str, object]:
+    """Return what a figure shows, what it was drawn from, and how to draw it again.
+
+    `more` goes on where the module's caption ends: what is true of this study's figure alone.
+    """
     commit, clean = git_commit()
     runs = pd.read_csv(folder / "tables/runs.csv")
     return {
         "name": name,
         "title": module.TITLE,
-        "caption": module.CAPTION,
+        "caption": f"{module.CAPTION} {more}".strip(),
         "script": f"src/halfscale/analysis/figures/{name}.py",
         "command": f"halfscale figure {folder.as_posix()} {name}",
         "commit": commit,

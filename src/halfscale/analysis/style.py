@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -170,8 +170,13 @@ class Block:
     """Upper edge, inches above the figure's lower edge."""
 
 
+def add_to_caption(figure: Figure, *sentences: str) -> None:
+    """Have the figure's own caption go on with these sentences; those that are empty are left out."""
+    figure.set_label(" ".join(filter(None, sentences)))
+
+
 def small_multiples(
-    counts: Mapping[str, int], columns: int, title_lines: int, ylabel: str
+    counts: Mapping[str, int], columns: int, title_lines: int, ylabel: str, heading: Callable[[str], str] = str
 ) -> tuple[Figure, dict[str, Block]]:
     """Return a figure of one block of panels a workload, all panels of one size and over optimizer steps.
 
@@ -183,6 +188,7 @@ def small_multiples(
         columns: panels side by side.
         title_lines: lines of type above a panel.
         ylabel: what the panels show, with its unit.
+        heading: what stands above the panels of a workload.
     """
     head, title, height, foot, left, gap = 0.16, LINE * title_lines + 0.12, 0.9, 0.48, 0.54, 0.14
     width = (TEXT_WIDTH - left - gap * columns) / columns
@@ -200,7 +206,7 @@ def small_multiples(
             ax.tick_params(labelleft=column == 0, labelbottom=index + columns >= count)
             panels.append(ax)
         bottom = top - head - rows[workload] * (title + height)
-        write(figure, 0.05, top - 0.03, workload, va="top", size=LARGE, weight="bold")
+        write(figure, 0.05, top - 0.03, heading(workload), va="top", size=LARGE, weight="bold")
         write(figure, (left + TEXT_WIDTH - gap) / 2, bottom - 0.36, "optimizer step", ha="center")
         write(figure, 0.04, (top - head - title + bottom) / 2, ylabel, rotation=90, va="center")
         blocks[workload] = Block(panels, top)
@@ -228,7 +234,11 @@ def block_note(block: Block, text: str) -> None:
 
 
 def rows_of_arms(
-    names: Mapping[str, Sequence[str]], colours: Mapping[str, str], right: float, sharex: bool
+    names: Mapping[str, Sequence[str]],
+    colours: Mapping[str, str],
+    right: float,
+    sharex: bool,
+    heading: Callable[[str], str] = str,
 ) -> tuple[Figure, dict[str, Axes]]:
     """Return a figure of one panel a workload, one below the other, with a row for each of its arms.
 
@@ -237,6 +247,7 @@ def rows_of_arms(
         colours: of the arms.
         right: inches to keep free at the right.
         sharex: whether the workloads share one x axis.
+        heading: what stands above the rows of a workload.
     """
     head, foot = 0.28, 0.42
     row = 0.08 + LINE * most_lines(chain(*names.values()), ROW_NAME)
@@ -257,7 +268,7 @@ def rows_of_arms(
     widths = [label.get_window_extent(renderer).width for ax in panels.values() for label in ax.get_yticklabels()]
     left = 0.15 + max(widths, default=0.0) / figure.dpi
     for (workload, ax), height in zip(panels.items(), heights, strict=True):
-        write(figure, 0.05, top - 0.05, workload, va="top", size=LARGE, weight="bold")
+        write(figure, 0.05, top - 0.05, heading(workload), va="top", size=LARGE, weight="bold")
         top -= head + height
         ax.set_position(in_inches(figure, (left, top, TEXT_WIDTH - left - right, height)))
         top -= foot

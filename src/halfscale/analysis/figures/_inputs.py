@@ -1,14 +1,18 @@
 """What the figures read: the plan's arms, and tables and traces in the plan's order."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from halfscale.analysis.collect import read_csv
+from halfscale.analysis.references import references
+from halfscale.analysis.shown import Shown, repeats
 from halfscale.analysis.style import arm_colours
 from halfscale.study.arm import Arm
 
@@ -27,6 +31,11 @@ class Arms:
         return arm_colours(self.arms)
 
     @property
+    def references(self) -> dict[str, str]:
+        """The arm that each arm is compared with, by name."""
+        return references(self.arms, self.reference)
+
+    @property
     def twins(self) -> list[str]:
         """The reference's twins: the same precision, initial weights moved by one ulp. Their gap is noise."""
         precision = next(arm.precision for arm in self.arms if arm.name == self.reference)
@@ -36,6 +45,18 @@ class Arms:
         """Return the arms that are named, in plan order."""
         present = set(names)
         return [arm for arm in self.arms if arm.name in present]
+
+
+def choose_arms(arms: Arms, runs: pd.DataFrame, names: Mapping[str, Sequence[str]], most: int) -> Shown:
+    """Return which of these arms, by workload, a figure shows, as Shown says.
+
+    Args:
+        arms: of the study.
+        runs: as read_table gives them.
+        names: the arms that the figure could show, by workload.
+        most: how many it has room for on a page, shared by its workloads.
+    """
+    return Shown.choose(names, max(1, most // len(names)), arms.arms, repeats(runs, arms.reference))
 
 
 def read_arms(folder: Path) -> Arms:
@@ -58,9 +79,13 @@ def read_table(folder: Path, name: str) -> pd.DataFrame:
     return read_csv(folder / "tables" / f"{name}.csv")
 
 
-def read_traces(folder: Path, columns: list[str]) -> pd.DataFrame:
-    """Read columns of traces.parquet, with workload, arm and seed; losses that are not finite become NaN."""
-    traces = pd.read_parquet(folder / "traces.parquet", columns=["workload", "arm", "seed", *columns])
+def read_traces(folder: Path, columns: list[str], arms: Iterable[str]) -> pd.DataFrame:
+    """Read columns of the traces of these arms, with workload, arm and seed; losses that are not finite become NaN."""
+    traces = pd.read_parquet(
+        folder / "traces.parquet",
+        columns=["workload", "arm", "seed", *columns],
+        filters=pc.field("arm").isin(pa.array(sorted(set(arms)), pa.string())),  # typed, for it may be empty
+    )
     return traces.astype({"workload": str, "arm": str}).replace([np.inf, -np.inf], np.nan)
 
 

@@ -8,11 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
-from halfscale.analysis.figures._inputs import diverged_by_arm, read_arms, read_table
+from halfscale.analysis.figures._inputs import choose_arms, diverged_by_arm, read_arms, read_table
 from halfscale.analysis.statistics import Mean, mean_with_interval
 from halfscale.analysis.style import (
     MUTED,
     SMALL,
+    add_to_caption,
     no_data,
     rows_of_arms,
     side_heading,
@@ -32,6 +33,11 @@ CAPTION = (
     "logarithmic beyond."
 )
 
+OTHER_RATES = "The gap of an arm at another learning rate is to the arm with the reference's settings at that rate, if there is one."
+
+MOST_ARMS = 24
+"""Arms that the figure has room for; with more, its type would be too small on a page."""
+
 MILLI = "$10^{-3}$ nats"
 MEAN_AT, DIVERGED_AT = 8, 136
 """Columns at the right: their distance from the axes, points."""
@@ -41,21 +47,30 @@ def draw(folder: Path) -> Figure:
     """Return the figure for the study in `folder`."""
     arms = read_arms(folder)
     colours = arms.colours
-    diverged = diverged_by_arm(read_table(folder, "runs"))
+    runs = read_table(folder, "runs")
+    diverged = diverged_by_arm(runs)
     gaps = read_table(folder, "gaps")
     gaps["gap"] *= 1000
-    shown = {
-        workload: [
-            arm.name
-            for arm in arms.in_order(name for where, name in diverged if where == workload)
-            if arm.name != arms.reference
-        ]
-        for workload in arms.workloads
-    }
-    figure, panels = rows_of_arms(shown, colours, right=2.36, sharex=False)
+    compared = arms.references
+    shown = choose_arms(
+        arms,
+        runs,
+        {
+            workload: [
+                arm.name
+                for arm in arms.in_order(name for where, name in diverged if where == workload)
+                if arm.name != compared[arm.name]
+            ]
+            for workload in arms.workloads
+        },
+        MOST_ARMS,
+    )
+    figure, panels = rows_of_arms(shown.arms, colours, right=2.36, sharex=False, heading=shown.heading)
+    rates = {compared[name] for names in shown.arms.values() for name in names} - {arms.reference}
+    add_to_caption(figure, shown.sentence(), OTHER_RATES if rates else "")
     for workload, ax in panels.items():
         here = gaps[gaps["workload"] == workload]
-        blocks = {name: here.loc[here["arm"] == name, "gap"].to_numpy(float) for name in shown[workload]}
+        blocks = {name: here.loc[here["arm"] == name, "gap"].to_numpy(float) for name in shown.arms[workload]}
         means = {name: mean_with_interval(values) for name, values in blocks.items()}
         for row, name in enumerate(blocks):
             draw_arm(ax, row, blocks[name], means[name], colours[name])
@@ -65,6 +80,7 @@ def draw(folder: Path) -> Figure:
         side_heading(ax, MEAN_AT, f"mean [95 % interval], {MILLI}")
         side_heading(ax, DIVERGED_AT, "diverged")
         noise = here.loc[here["arm"].isin(arms.twins), "gap"].abs().max()
+        here = here[here["arm"].isin(shown.arms[workload])]
         draw_zero(ax, noise)
         drawn = np.array([value for mean in means.values() for value in mean[:3]] + here["gap"].tolist())
         scale_axis(ax, drawn[np.isfinite(drawn)], noise)

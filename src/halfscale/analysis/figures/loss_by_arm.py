@@ -9,8 +9,26 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from halfscale.analysis.figures._inputs import Arms, diverged_by_arm, diverged_runs, read_arms, read_table, read_traces
-from halfscale.analysis.style import INK, SMALL, block_note, most_lines, no_data, note, small_multiples, wrap
+from halfscale.analysis.figures._inputs import (
+    Arms,
+    choose_arms,
+    diverged_by_arm,
+    diverged_runs,
+    read_arms,
+    read_table,
+    read_traces,
+)
+from halfscale.analysis.style import (
+    INK,
+    SMALL,
+    add_to_caption,
+    block_note,
+    most_lines,
+    no_data,
+    note,
+    small_multiples,
+    wrap,
+)
 
 INPUTS = ("plan.json", "tables/runs.csv", "traces.parquet")
 TITLE = "Training loss by arm"
@@ -21,6 +39,13 @@ CAPTION = (
     "panel, and drawn one by one as dashed lines that end in a cross, at the latest where they leave the axes. Dotted line: entropy of the data's source where it "
     "is known exactly, the lowest loss that any model can expect. All panels of a workload share their axes."
 )
+
+OTHER_RATES = (
+    "Behind an arm at another learning rate stands the arm with the reference's settings at that rate, if there is one."
+)
+
+MOST_ARMS = 24
+"""Arms that the figure has room for; with more, its type would be too small on a page."""
 
 GREY = "#9a9a9a"
 """The reference behind every arm."""
@@ -35,27 +60,35 @@ def draw(folder: Path) -> Figure:
     colours = arms.colours
     runs = read_table(folder, "runs")
     bad, counts = diverged_runs(runs), diverged_by_arm(runs)
-    traces = read_traces(folder, ["step", "loss"])
-    shown = {workload: panels_of(arms, traces[traces["workload"] == workload]) for workload in arms.workloads}
-    figure, blocks = small_multiples(
-        {workload: len(names) for workload, names in shown.items()},
-        columns=4,
-        title_lines=most_lines(chain(*shown.values()), NAME_WIDTH),
-        ylabel="training loss (nats)",
+    against = baselines(arms)
+    shown = choose_arms(
+        arms, runs, {workload: panels_of(arms, runs, workload) for workload in arms.workloads}, MOST_ARMS
     )
+    names = list(chain(*shown.arms.values()))
+    traces = read_traces(folder, ["step", "loss"], [*names, *(against[name] for name in names), arms.reference])
+    figure, blocks = small_multiples(
+        {workload: len(panels) for workload, panels in shown.arms.items()},
+        columns=4,
+        title_lines=most_lines(names, NAME_WIDTH),
+        ylabel="training loss (nats)",
+        heading=shown.heading,
+    )
+    rates = {against[name] for name in names} - {arms.reference}
+    add_to_caption(figure, shown.sentence(), OTHER_RATES if rates else "")
     for workload, block in blocks.items():
         panels = block.panels
         rows = traces[traces["workload"] == workload]
         window = smoothing_window(int(rows["step"].max()) + 1)
-        losses = {name: smooth(rows[rows["arm"] == name], window) for name in [arms.reference, *shown[workload]]}
+        drawn = [arms.reference, *shown.arms[workload], *(against[name] for name in shown.arms[workload])]
+        losses = {name: smooth(rows[rows["arm"] == name], window) for name in dict.fromkeys(drawn)}
         completed = {
             name: table.drop(columns=[seed for seed in table if (workload, name, seed) in bad])
             for name, table in losses.items()
         }
         floor = runs.loc[runs["workload"] == workload, "floor"].mean()
         set_limits(panels[0], completed[arms.reference], list(losses.values()), floor)
-        for ax, name in zip(panels, shown[workload], strict=True):
-            draw_band(ax, completed[arms.reference], GREY, width=2.2)
+        for ax, name in zip(panels, shown.arms[workload], strict=True):
+            draw_band(ax, completed[against[name]], GREY, width=2.2)
             draw_band(ax, completed[name], colours[name], width=0.9)
             draw_diverged(ax, losses[name].drop(columns=completed[name].columns), colours[name])
             if np.isfinite(floor):
@@ -71,10 +104,15 @@ def draw(folder: Path) -> Figure:
     return figure
 
 
-def panels_of(arms: Arms, rows: pd.DataFrame) -> list[str]:
+def panels_of(arms: Arms, runs: pd.DataFrame, workload: str) -> list[str]:
     """Return the arms that get a panel: all but the reference, unless there is no other."""
-    names = [arm.name for arm in arms.in_order(rows["arm"])]
+    names = [arm.name for arm in arms.in_order(runs.loc[runs["workload"] == workload, "arm"])]
     return [name for name in names if name != arms.reference] or names
+
+
+def baselines(arms: Arms) -> dict[str, str]:
+    """Return which arm is drawn in grey behind each: what it is compared with, behind that the reference."""
+    return {arm: arms.reference if arm == other else other for arm, other in arms.references.items()}
 
 
 def smoothing_window(steps: int) -> int:

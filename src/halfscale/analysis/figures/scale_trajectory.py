@@ -1,5 +1,6 @@
 """Loss scale against step for every arm that has one, skipped steps marked by cause."""
 
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from halfscale.analysis.figures._inputs import diverged_runs, read_arms, read_table, read_traces
+from halfscale.analysis.figures._inputs import choose_arms, diverged_runs, read_arms, read_table, read_traces
 from halfscale.analysis.style import (
     CAUSES,
     INK,
@@ -17,6 +18,7 @@ from halfscale.analysis.style import (
     MUTED,
     NORMAL,
     SMALL,
+    add_to_caption,
     most_lines,
     no_data,
     power_of_two,
@@ -38,6 +40,9 @@ CAPTION = (
 )
 
 
+MOST_ARMS = 18
+"""Arms that the figure has room for; with more, its type would be too small on a page."""
+
 NAME_WIDTH = 26
 """Characters of an arm's name above its panel before it is broken."""
 
@@ -46,18 +51,34 @@ def draw(folder: Path) -> Figure:
     """Return the figure for the study in `folder`."""
     arms = read_arms(folder)
     colours = arms.colours
-    diverged = diverged_runs(read_table(folder, "runs"))
-    traces = read_traces(folder, ["step", "scale", "skip_cause"])
+    runs = read_table(folder, "runs")
+    diverged = diverged_runs(runs)
+    scaled = runs[runs["init_scale"].notna()]
+    shown = choose_arms(
+        arms,
+        runs,
+        {
+            workload: [arm.name for arm in arms.in_order(scaled.loc[scaled["workload"] == workload, "arm"])]
+            for workload in arms.workloads
+        },
+        MOST_ARMS,
+    )
+    traces = read_traces(folder, ["step", "scale", "skip_cause"], chain(*shown.arms.values()))
     traces = traces[traces["scale"].notna()].assign(exponent=lambda rows: log2(rows["scale"]))
     dynamic: dict[str, list[Arm]] = {}
     static: dict[str, list[Arm]] = {}
-    for workload in arms.workloads:
-        present = arms.in_order(traces.loc[traces["workload"] == workload, "arm"])
+    for workload, names in shown.arms.items():
+        present = arms.in_order(names)
         dynamic[workload] = [arm for arm in present if arm.effective_loss_scaling.kind == "dynamic"]
         static[workload] = [arm for arm in present if arm.effective_loss_scaling.kind == "static"]
-    counts = {name: max(1, len(dynamic[name]) + bool(static[name])) for name in arms.workloads}
-    names = [arm.name for members in dynamic.values() for arm in members]
-    figure, blocks = small_multiples(counts, 3, title_lines=1 + most_lines(names, NAME_WIDTH), ylabel="loss scale")
+    figure, blocks = small_multiples(
+        {name: max(1, len(dynamic[name]) + bool(static[name])) for name in arms.workloads},
+        columns=3,
+        title_lines=1 + most_lines([arm.name for members in dynamic.values() for arm in members], NAME_WIDTH),
+        ylabel="loss scale",
+        heading=shown.heading,
+    )
+    add_to_caption(figure, shown.sentence())
     for workload, block in blocks.items():
         panels = block.panels
         rows = traces[traces["workload"] == workload]

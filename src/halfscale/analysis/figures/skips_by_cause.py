@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from halfscale.analysis.figures._inputs import diverged_by_arm, read_arms, read_table
-from halfscale.analysis.style import CAUSES, INK, no_data, rows_of_arms, side_heading, side_note
+from halfscale.analysis.figures._inputs import choose_arms, diverged_by_arm, read_arms, read_table
+from halfscale.analysis.style import CAUSES, INK, add_to_caption, no_data, rows_of_arms, side_heading, side_note
 
 INPUTS = ("plan.json", "tables/runs.csv")
 TITLE = "Skipped steps by cause"
@@ -21,6 +21,9 @@ CAPTION = (
     "sporadic (all others). A diamond is one run. At the right, skipped steps of all steps, summed over the runs, and "
     "how many of these diverged. Only arms whose loss was scaled are shown: without a scaler no step is ever skipped."
 )
+
+MOST_ARMS = 24
+"""Arms that the figure has room for; with more, its type would be too small on a page."""
 
 SKIPPED_AT, DIVERGED_AT = 8, 72
 """Columns at the right: their distance from the axes, points."""
@@ -42,26 +45,32 @@ def draw(folder: Path) -> Figure:
     colours = arms.colours
     runs = read_table(folder, "runs")
     diverged = diverged_by_arm(runs)
-    runs = runs[runs["loss_scaling"] != "none"]
-    shown = {
-        workload: [arm.name for arm in arms.in_order(runs.loc[runs["workload"] == workload, "arm"])]
-        for workload in arms.workloads
-    }
-    figure, panels = rows_of_arms(shown, colours, right=1.5, sharex=True)
+    scaled = runs[runs["loss_scaling"] != "none"]
+    shown = choose_arms(
+        arms,
+        runs,
+        {
+            workload: [arm.name for arm in arms.in_order(scaled.loc[scaled["workload"] == workload, "arm"])]
+            for workload in arms.workloads
+        },
+        MOST_ARMS,
+    )
+    figure, panels = rows_of_arms(shown.arms, colours, right=1.5, sharex=True, heading=shown.heading)
+    add_to_caption(figure, shown.sentence())
     for workload, ax in panels.items():
-        for row, name in enumerate(shown[workload]):
+        for row, name in enumerate(shown.arms[workload]):
             mine = runs[(runs["workload"] == workload) & (runs["arm"] == name)]
             draw_arm(ax, row, mine)
             bad, total = diverged[workload, name]
             side_note(ax, row, SKIPPED_AT, f"{mine['skipped'].sum():,} of {mine['steps'].sum():,}")
             side_note(ax, row, DIVERGED_AT, f"{bad} of {total}")
-        if shown[workload]:
+        if shown.arms[workload]:
             side_heading(ax, SKIPPED_AT, "skipped steps")
             side_heading(ax, DIVERGED_AT, "diverged")
         else:
             no_data(ax)
         ax.set_xlabel("skipped steps (% of steps)")
-        ax.set_xlim(left=0, right=None if runs["skipped"].any() else 1)
+        ax.set_xlim(left=0, right=None if scaled["skipped"].any() else 1)
     add_key(panels[arms.workloads[0]])
     return figure
 

@@ -7,6 +7,7 @@ from typing import Self
 import pandas as pd
 
 from halfscale.analysis.collect import read_csv, read_plan, read_runs
+from halfscale.analysis.shown import repeats
 from halfscale.analysis.tables import read_arms
 from halfscale.study.arm import Arm
 from halfscale.study.runs import Roster
@@ -50,14 +51,7 @@ class Measured:
     @property
     def repeats(self) -> dict[tuple[str, str], str]:
         """By workload and arm, the arm that it is the same runs as: the reference, or the first of them in the config."""
-        arms_of: dict[tuple[str, ...], list[str]] = {}
-        for (workload, arm), own in self.runs.groupby(["workload", "arm"], sort=False):
-            arms_of.setdefault((str(workload), *own.sort_values("seed")["run_id"]), []).append(str(arm))
-        repeats: dict[tuple[str, str], str] = {}
-        for (workload, *_), arms in arms_of.items():
-            kept = self.reference if self.reference in arms else arms[0]
-            repeats |= {(workload, arm): kept for arm in arms if arm != kept}
-        return repeats
+        return repeats(self.runs, self.reference)
 
     def without_repeats(self) -> Self:
         """Return the study without the arms that are the same runs as another, so that each is counted once."""
