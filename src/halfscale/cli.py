@@ -6,6 +6,7 @@ Imports that take time stand inside the commands, so that --help comes at once.
 import sys
 import traceback
 from contextlib import nullcontext
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -32,6 +33,13 @@ Config = Annotated[
 Folder = Annotated[Path, typer.Argument(help="A study's results folder, such as results/quickstart.")]
 
 DEFAULT_CONFIG = Path("config/config.yaml")
+
+
+class Part(StrEnum):
+    """A part of a study that has tables of its own."""
+
+    STABILITY = "stability"
+    THROUGHPUT = "throughput"
 
 
 @app.command()
@@ -72,8 +80,9 @@ def train(
 ) -> None:
     """Train one run and write its trace and summary."""
     from halfscale.study.choose import choose_run, parse_spec
+    from halfscale.study.spec import RunSpec
 
-    chosen = parse_spec(spec) if spec else choose_run(config or [DEFAULT_CONFIG], workload, arm, seed)
+    chosen = parse_spec(spec, RunSpec) if spec else choose_run(config or [DEFAULT_CONFIG], workload, arm, seed)
 
     from halfscale.instruments.train import train as train_run
     from halfscale.machine.leases import leased_device
@@ -90,6 +99,32 @@ def train(
 
 
 @app.command()
+def throughput(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for steps.parquet and throughput.json.")],
+    spec: Annotated[str | None, typer.Option(help="A spec, as JSON text or as a file that holds it.")] = None,
+    config: Config = None,
+    workload: Annotated[str | None, typer.Option(help="In place of --spec: a workload that the config times.")] = None,
+) -> None:
+    """Time the steps of a workload in every variant, in randomised blocks."""
+    from halfscale.study.choose import choose_throughput, parse_spec
+    from halfscale.study.throughput import ThroughputSpec
+
+    chosen = parse_spec(spec, ThroughputSpec) if spec else choose_throughput(config or [DEFAULT_CONFIG], workload)
+
+    from halfscale.analysis.throughput import describe_throughput
+    from halfscale.instruments.throughput import throughput as time_steps
+    from halfscale.machine.leases import leased_device
+    from halfscale.progress import step_bar
+
+    turns = chosen.blocks * len(chosen.variants)
+    with nullcontext() if chosen.device == "cpu" else leased_device(), step_bar(chosen.workload, turns) as advance:
+        time_steps(chosen, output, advance)
+    typer.echo(describe_throughput(output, chosen))
+    for name in ("steps.parquet", "throughput.json"):
+        typer.echo(output / name)
+
+
+@app.command()
 def collect(folder: Folder) -> None:
     """Gather a study's runs into one table and one trace file."""
     from halfscale.analysis.collect import collect as collect_runs
@@ -100,11 +135,16 @@ def collect(folder: Folder) -> None:
 
 
 @app.command()
-def tables(folder: Folder) -> None:
+def tables(folder: Folder, of: Annotated[Part, typer.Option(help="Which part of the study.")] = Part.STABILITY) -> None:
     """Make the tables of a study, as CSV and as LaTeX."""
-    from halfscale.analysis.tables import write_tables
+    if of is Part.STABILITY:
+        from halfscale.analysis.tables import write_tables
 
-    write_tables(folder)
+        write_tables(folder)
+    else:
+        from halfscale.analysis.throughput import write_throughput_tables
+
+        write_throughput_tables(folder)
     for path in sorted((folder / "tables").iterdir()):
         typer.echo(path)
 
@@ -113,14 +153,16 @@ def tables(folder: Folder) -> None:
 def figure(
     folder: Folder,
     names: Annotated[
-        list[str] | None, typer.Argument(help="Figures to draw, such as final_gap; all of them when left out.")
+        list[str] | None,
+        typer.Argument(help="Figures to draw, such as final_gap; when left out, all that the study has tables for."),
     ] = None,
 ) -> None:
     """Draw figures of a study: PDF, PNG and a JSON sidecar each."""
     from halfscale.analysis.draw import draw_figure
-    from halfscale.analysis.figures import figure_names
+    from halfscale.analysis.figures import figure_inputs, figure_names
 
-    for name in names or figure_names():
+    drawable = (name for name in figure_names() if all((folder / path).exists() for path in figure_inputs(name)))
+    for name in names or drawable:
         draw_figure(name, folder)
         for suffix in ("pdf", "png", "json"):
             typer.echo(folder / "figures" / f"{name}.{suffix}")

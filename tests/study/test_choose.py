@@ -3,6 +3,7 @@ from ruamel.yaml import YAML
 
 from halfscale.study.choose import choose_run, parse_spec
 from halfscale.study.load import ConfigError
+from halfscale.study.spec import RunSpec
 
 
 def refusal(function, *arguments) -> str:
@@ -13,8 +14,8 @@ def refusal(function, *arguments) -> str:
 
 def test_spec_as_text_and_as_a_file(spec, tmp_path):
     (tmp_path / "spec.json").write_text(spec.canonical())
-    assert parse_spec(spec.canonical()) == spec
-    assert parse_spec(str(tmp_path / "spec.json")) == spec
+    assert parse_spec(spec.canonical(), RunSpec) == spec
+    assert parse_spec(str(tmp_path / "spec.json"), RunSpec) == spec
 
 
 @pytest.mark.parametrize(
@@ -33,13 +34,13 @@ def test_spec_as_text_and_as_a_file(spec, tmp_path):
 def test_a_bad_spec(old, new, message, spec):
     text = spec.canonical()
     assert old in text
-    assert refusal(parse_spec, text.replace(old, new)).startswith(message)
+    assert refusal(parse_spec, text.replace(old, new), RunSpec).startswith(message)
 
 
 def test_a_spec_that_is_no_file(tmp_path):
-    assert refusal(parse_spec, str(tmp_path)) == f"{tmp_path}: cannot be read: Is a directory"
+    assert refusal(parse_spec, str(tmp_path), RunSpec) == f"{tmp_path}: cannot be read: Is a directory"
     (tmp_path / "a").write_bytes(b"\xff")
-    assert refusal(parse_spec, f"{tmp_path}/a") == f"{tmp_path}/a: cannot be read: it is not UTF-8 text"
+    assert refusal(parse_spec, f"{tmp_path}/a", RunSpec) == f"{tmp_path}/a: cannot be read: it is not UTF-8 text"
 
 
 def test_a_run_by_workload_arm_and_seed(settings, spec, tmp_path):

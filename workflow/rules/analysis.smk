@@ -82,16 +82,15 @@ rule tables:
 
 rule figure:
     input:
-        plan=rules.plan.output,
+        figure_files,
+        # For the sidecar, which names the devices of all runs.
         runs=rules.collect.output.runs,
-        traces=rules.collect.output.traces,
-        tables=[rules.tables.output.arms, rules.tables.output.gaps],
     output:
         pdf=f"{FOLDER}/figures/{{figure}}.pdf",
         png=report(
             f"{FOLDER}/figures/{{figure}}.png",
             caption="../report/figure.rst",
-            category="Stability",
+            category=figure_category,
             subcategory="Figures",
             labels=figure_title,
         ),

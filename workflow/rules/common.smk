@@ -4,13 +4,19 @@ import shlex
 import shutil
 import sys
 
-from halfscale.analysis.figures import figure_names, figure_text
+from halfscale.analysis.figures import figure_inputs, figure_names, figure_text
 from halfscale.study.load import ConfigError, load_study
 from halfscale.study.runs import plan_study
-from halfscale.study.sources import run_digest, sources_digest
+from halfscale.study.sources import instrument_digest, run_digest, sources_digest
 
 # `halfscale` is that of the environment that Snakemake runs in, whatever PATH says.
 shell.prefix(f"set -euo pipefail; PATH={shlex.quote(os.path.dirname(sys.executable))}:$PATH; ")
+
+# For what trains: glibc is told to keep freed memory, else every step gives it back to the system and faults it in
+# again, and to ask for huge pages. Each saves about a tenth of a ResNet-50 step.
+TUNABLES = (
+    "glibc.malloc.trim_threshold=8589934592:glibc.malloc.mmap_threshold=4294967296:glibc.malloc.hugetlb=1"
+)
 
 
 def load_plan():
@@ -33,12 +39,17 @@ def load_plan():
 PLAN = load_plan()
 STUDY = PLAN.study
 FOLDER = f"results/{STUDY.study}"
-FIGURES = figure_names()
+# The tables of what the study does not measure; a figure that reads one of them is not drawn.
+MISSING_TABLES = {
+    f"tables/{table}.csv" for table in ("throughput", "throughput_blocks") if not PLAN.throughput
+}
+FIGURES = [name for name in figure_names() if MISSING_TABLES.isdisjoint(figure_inputs(name))]
 PAPER = os.path.relpath(os.path.join(workflow.basedir, "paper"))
 
 
 wildcard_constraints:
     run="[^/]+",
+    workload="[^/]+",
     figure="|".join(FIGURES),
 
 
@@ -46,11 +57,17 @@ def study_targets():
     """The files that a study ends with; without a LaTeX engine, all but the paper."""
     targets = [f"{FOLDER}/tables/arms.csv", f"{FOLDER}/paper/macros.json"]
     targets += [f"{FOLDER}/figures/{figure}.pdf" for figure in FIGURES]
+    targets += experiment_tables("csv")
     if shutil.which("latexmk") or shutil.which("tectonic"):
         targets.append(f"{FOLDER}/paper.pdf")
     else:
         logger.warning("No LaTeX engine: the study will end without paper.pdf. Install latexmk or tectonic.")
     return targets
+
+
+def experiment_tables(ending):
+    """The main table of everything that the study measures beside its runs."""
+    return [f"{FOLDER}/tables/throughput.{ending}"] if PLAN.throughput else []
 
 
 def spec_of(wildcards):
@@ -61,9 +78,27 @@ def code_of(wildcards):
     return run_digest(PLAN.runs[wildcards.run])
 
 
+def timing_of(wildcards):
+    return PLAN.throughput[wildcards.workload].canonical()
+
+
+def timing_code_of(wildcards):
+    spec = PLAN.throughput[wildcards.workload]
+    return instrument_digest("halfscale.instruments.throughput", spec.model, spec.data)
+
+
 def run_records(wildcards):
     """The records of every distinct run of the study."""
     return [f"{FOLDER}/runs/{run}/{name}" for run in PLAN.runs for name in ("trace.parquet", "summary.json")]
+
+
+def figure_files(wildcards):
+    return [f"{FOLDER}/{path}" for path in figure_inputs(wildcards.figure)]
+
+
+def figure_category(wildcards):
+    timed = "tables/throughput.csv" in figure_inputs(wildcards.figure)
+    return "Throughput" if timed else "Stability"
 
 
 def figure_title(wildcards):

@@ -6,6 +6,7 @@ rule macros:
         plan=rules.plan.output,
         records=run_records,
         arms=rules.tables.output.arms,
+        throughput=experiment_tables("csv"),
     output:
         tex=f"{FOLDER}/paper/macros.tex",
         json=f"{FOLDER}/paper/macros.json",
@@ -30,6 +31,7 @@ rule paper:
         plan=rules.plan.output,
         runs=rules.collect.output.runs,
         tables=rules.tables.output,
+        experiments=experiment_tables("csv") + experiment_tables("tex"),
         figures=expand(
             f"{FOLDER}/figures/{{figure}}.{{suffix}}",
             figure=FIGURES,

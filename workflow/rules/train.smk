@@ -23,9 +23,6 @@ rule train:
         folder=subpath(output.trace, parent=True),
     message:
         "train {wildcards.run}"
-    # glibc is told to keep freed memory, else every step gives it back to the system and faults it in again, and to
-    # ask for huge pages: each saves about a tenth of a ResNet-50 step.
     shell:
-        "GLIBC_TUNABLES=glibc.malloc.trim_threshold=8589934592:glibc.malloc.mmap_threshold=4294967296"
-        ":glibc.malloc.hugetlb=1 "
+        "GLIBC_TUNABLES={TUNABLES} "
         "halfscale train --spec {params.spec:q} --output {params.folder:q} > {log:q} 2>&1"

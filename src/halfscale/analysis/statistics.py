@@ -61,3 +61,23 @@ def median_low(values: ArrayLike) -> float:
     array = np.asarray(values, dtype=np.float64)
     finite = array[np.isfinite(array)]
     return float(np.quantile(finite, 0.5, method="lower")) if len(finite) else math.nan
+
+
+class Median(NamedTuple):
+    """A median with its bootstrap interval; NaN where there are too few values for one."""
+
+    median: float
+    low: float
+    high: float
+
+
+def median_with_interval(values: ArrayLike, confidence: float = 0.95) -> Median:
+    """Return the median of the finite values and its percentile bootstrap interval, 9999 resamples of a fixed seed."""
+    array = np.asarray(values, dtype=np.float64)
+    finite = array[np.isfinite(array)]
+    if len(finite) < 2:
+        return Median(float(finite[0]) if len(finite) else math.nan, math.nan, math.nan)
+    found = stats.bootstrap(
+        (finite,), np.median, confidence_level=confidence, method="percentile", rng=np.random.default_rng(0)
+    ).confidence_interval
+    return Median(float(np.median(finite)), float(found.low), float(found.high))

@@ -2,17 +2,26 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import ValidationError
 
 from halfscale.study.explain import explain
+from halfscale.study.identity import Spec
 from halfscale.study.load import ConfigError, load_study
 from halfscale.study.runs import plan_study
 from halfscale.study.spec import RunSpec
+from halfscale.study.throughput import ThroughputSpec
+
+AnySpec = TypeVar("AnySpec", bound=Spec)
 
 
-def parse_spec(text: str) -> RunSpec:
+def parse_spec(text: str, kind: type[AnySpec]) -> AnySpec:
     """Return the spec that a JSON text, or a file holding one, describes.
+
+    Args:
+        text: JSON, or the path of a file.
+        kind: the instrument's spec.
 
     Raises:
         ConfigError: it is neither.
@@ -27,9 +36,9 @@ def parse_spec(text: str) -> RunSpec:
         except OSError as error:
             raise ConfigError(f"{source}: cannot be read: {error.strerror}") from None
     try:
-        return RunSpec.model_validate_json(text)
+        return kind.model_validate_json(text)
     except ValidationError as error:
-        lines = [f"{source}: {line}" for _, line in explain(error, {}, RunSpec)]
+        lines = [f"{source}: {line}" for _, line in explain(error, {}, kind)]
         raise ConfigError("\n".join(lines)) from None
 
 
@@ -48,3 +57,15 @@ def choose_run(config: Sequence[Path], workload: str | None, arm: str | None, se
     raise ConfigError(
         f"no run of --workload {workload} --arm {arm} --seed {seed}; seeds: {seeds}; allowed:\n  " + "\n  ".join(known)
     )
+
+
+def choose_throughput(config: Sequence[Path], workload: str | None) -> ThroughputSpec:
+    """Return the throughput spec of a workload.
+
+    Raises:
+        ConfigError: the config is bad, or it does not time that workload.
+    """
+    timed = plan_study(load_study(config)).throughput
+    if workload not in timed:
+        raise ConfigError(f"--workload {workload}: is not timed by this config; allowed: {', '.join(timed) or 'none'}")
+    return timed[workload]

@@ -31,16 +31,26 @@ def sources_digest(modules: Sequence[str], package: Path = PACKAGE) -> str:
 
 
 def run_digest(spec: RunSpec) -> str:
-    """Return the SHA-256, in hex, over every source that decides what a run computes.
+    """Return instrument_digest of a run's training."""
+    return instrument_digest("halfscale.instruments.train", spec.model, spec.data)
 
-    That is the training loop with all it imports, and the files of the model and the data, the user's own included.
+
+def instrument_digest(instrument: str, model: str, data: str) -> str:
+    """Return the SHA-256, in hex, over every source that decides what an instrument computes.
+
+    That is the instrument with all it imports, and the files of the model and the data, the user's own included.
+
+    Args:
+        instrument: the module's full name.
+        model: name of the model, as in a config.
+        data: name of the data.
 
     Raises:
         ValueError: the model or the data is not to be found.
     """
-    modules = ["halfscale.instruments.train"]
+    modules = [instrument]
     others: list[Path] = []
-    for entry_point in (find_entry_point("model", spec.model), find_entry_point("data", spec.data)):
+    for entry_point in (find_entry_point("model", model), find_entry_point("data", data)):
         if entry_point.source.is_relative_to(PACKAGE):
             modules.append(entry_point.module)
         else:

@@ -1,0 +1,194 @@
+"""From timed steps to rates and ratios: tables/throughput.csv and its LaTeX.
+
+A variant's time is the median of its blocks' medians. A ratio is taken in each block, between two variants that differ
+in one level alone, and its median stands with a bootstrap interval over the blocks.
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from halfscale.analysis.collect import read_csv, read_plan, write_csv
+from halfscale.analysis.latex import Column, breakable, escape, interval, longtable, number, percent
+from halfscale.analysis.statistics import Median, median_with_interval
+from halfscale.study.throughput import ThroughputSpec, Variant
+from halfscale.study.timings import ThroughputRecord, Timed, read_throughput
+from halfscale.study.whole import write_text
+
+INPUT_BOUND = 0.05
+"""Share of a step spent waiting for its batch from which a measurement is flagged."""
+
+PHASES = ["forward", "backward", "optimizer"]
+
+
+def write_throughput_tables(folder: Path) -> None:
+    """Write tables/{throughput,throughput_blocks}.csv and tables/throughput.tex of a study whose steps are timed.
+
+    Raises:
+        RecordError: the plan or a measurement is missing or not whole.
+    """
+    plan = read_plan(folder)
+    measured = [read_throughput(folder / "throughput" / workload, spec) for workload, spec in plan.throughput.items()]
+    table = pd.concat([throughput_table(record, steps) for record, steps in measured], ignore_index=True)
+    blocks = pd.concat([block_table(record, steps) for record, steps in measured], ignore_index=True)
+    write_csv(folder / "tables" / "throughput.csv", table)
+    write_csv(folder / "tables" / "throughput_blocks.csv", blocks)
+    write_text(folder / "tables" / "throughput.tex", throughput_tex(table))
+
+
+def read_throughput_table(folder: Path) -> pd.DataFrame:
+    """Read a study's tables/throughput.csv; what is empty in it is null."""
+    return read_csv(folder / "tables" / "throughput.csv")
+
+
+def throughput_table(record: ThroughputRecord, steps: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a variant, in the order of the spec; null where it was not timed.
+
+    Times in milliseconds, rates per second, ratios and shares plain. <name>_low and <name>_high bound a median (95 %,
+    bootstrap over blocks). speedup: time of fp32 over this one's; scaler_cost: time with the scaler over time without.
+
+    Args:
+        record: of the measurement.
+        steps: its timed steps.
+    """
+    blocks = block_medians(steps[~steps["loader"]])
+    loaded = block_medians(steps[steps["loader"]])
+    by_name = {timed.variant: timed for timed in record.timed}
+    return pd.DataFrame(
+        [row_of(variant, by_name[variant.name], record, blocks, loaded) for variant in record.spec.variants]
+    )
+
+
+def block_table(record: ThroughputRecord, steps: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a variant and block: median milliseconds of its steps, and its speed-up over fp32 in the block."""
+    medians = block_medians(steps[~steps["loader"]])
+    rows = []
+    for variant in record.spec.variants:
+        if variant.name in medians.index:
+            own = medians.loc[variant.name]
+            base = plain_fp32(variant, record.spec)
+            known = base is not None and base != variant and base.name in medians.index
+            speedup = medians.loc[base.name]["seconds"] / own["seconds"] if base and known else math.nan
+            part = pd.DataFrame({"step_ms": 1e3 * own["seconds"], "speedup": speedup}).reset_index()
+            rows.append(part.assign(workload=record.spec.workload, variant=variant.name))
+    return pd.concat(rows, ignore_index=True)[["workload", "variant", "block", "step_ms", "speedup"]]
+
+
+def block_medians(steps: pd.DataFrame) -> pd.DataFrame:
+    """Return each block's median seconds of a step and of its phases, by variant and block."""
+    return steps.groupby(["variant", "block"])[["seconds", *PHASES, "wall"]].median()
+
+
+def row_of(
+    variant: Variant, timed: Timed, record: ThroughputRecord, blocks: pd.DataFrame, loaded: pd.DataFrame
+) -> dict[str, Any]:
+    """Return the row of one variant."""
+    row: dict[str, Any] = {
+        "workload": record.spec.workload,
+        "variant": variant.name,
+        **variant.model_dump(),
+        "status": timed.status,
+        "warmup": timed.warmup,
+        "steady": timed.steady,
+        "scale": timed.scale,
+    }
+    if timed.status != "timed":
+        return row
+    own = blocks.loc[variant.name]
+    time = median_with_interval(own["seconds"])
+    samples = variant.batch_size / time.median
+    rate = record.flops[str(variant.batch_size)] / time.median
+    row["blocks"] = len(own)
+    row |= named("step_ms", Median(*(1e3 * value for value in time)))
+    row |= {f"{phase}_ms": 1e3 * float(own[phase].median()) for phase in PHASES}
+    row |= {"samples_per_second": samples, "targets_per_second": samples * record.samples_per_target}
+    row |= {"tflops": rate / 1e12, "share_of_gemm": rate / record.attained.gemm[variant.precision]}
+    row |= named("speedup", ratio(blocks, of=plain_fp32(variant, record.spec), to=variant))
+    row |= named("scaler_cost", ratio(blocks, of=variant, to=unscaled(variant, record.spec)))
+    row["launch_gap"] = float((1 - own["seconds"] / own["wall"]).median())
+    row["loader_ms"] = 1e3 * float(loaded.loc[variant.name]["seconds"].median())
+    row["waiting"] = max(0.0, 1 - row["step_ms"] / row["loader_ms"])
+    row["input_bound"] = row["waiting"] > INPUT_BOUND
+    return row
+
+
+def named(name: str, value: Median) -> dict[str, float]:
+    return {name: value.median, f"{name}_low": value.low, f"{name}_high": value.high}
+
+
+def ratio(blocks: pd.DataFrame, of: Variant | None, to: Variant | None) -> Median:
+    """Return the median over blocks of one variant's time over another's; NaN where one was not timed, or both are one."""
+    timed = set(blocks.index.get_level_values("variant"))
+    if of is None or to is None or of == to or not {of.name, to.name} <= timed:
+        return Median(math.nan, math.nan, math.nan)
+    return median_with_interval(blocks.loc[of.name]["seconds"] / blocks.loc[to.name]["seconds"])
+
+
+def plain_fp32(variant: Variant, spec: ThroughputSpec) -> Variant | None:
+    """Return the variant with which a speed-up is taken: fp32 without a scaler, all else the same."""
+    wanted = variant.model_copy(update={"precision": "fp32", "loss_scaling": False})
+    return wanted if wanted in spec.variants else None
+
+
+def unscaled(variant: Variant, spec: ThroughputSpec) -> Variant | None:
+    """Return the variant that shows what a scaler costs: the same without it; None for one that has none."""
+    wanted = variant.model_copy(update={"loss_scaling": False})
+    return wanted if variant.loss_scaling and wanted in spec.variants else None
+
+
+def describe_throughput(folder: Path, spec: ThroughputSpec) -> str:
+    """Return a finished measurement as a table for a terminal.
+
+    Raises:
+        RecordError: it is missing or not whole.
+    """
+    table = throughput_table(*read_throughput(folder, spec))
+    shown = ["variant", "status", "step_ms", "samples_per_second", "speedup", "speedup_low", "speedup_high", "tflops"]
+    return table.reindex(columns=shown).to_string(index=False, na_rep="--", float_format="{:.4g}".format)
+
+
+def throughput_tex(table: pd.DataFrame) -> str:
+    """Return the table of every variant."""
+    columns = [
+        Column("Variant", "", r">{\raggedright\arraybackslash}p{3.6cm}"),
+        Column("Step", "(ms)", "r"),
+        Column(r"95\,\% interval", "(ms)", "r"),
+        Column("Samples", "(1/s)", "r"),
+        Column("Speed-up", "", "r"),
+        Column(r"95\,\% interval", "", "r"),
+        Column("Rate", "(TFLOP/s)", "r"),
+        Column("Of GEMM", r"(\%)", "r"),
+        Column("Waiting", r"(\%)", "r"),
+    ]
+
+    def cells(row: Any) -> list[str]:
+        if row.status != "timed":
+            note = rf"\multicolumn{{8}}{{l}}{{\textit{{{escape(row.status)}}}}}"
+            return [breakable(row.variant), note]
+        return [
+            breakable(row.variant),
+            number(row.step_ms),
+            interval(row.step_ms_low, row.step_ms_high),
+            number(row.samples_per_second),
+            number(row.speedup),
+            interval(row.speedup_low, row.speedup_high),
+            number(row.tflops),
+            percent(row.share_of_gemm),
+            percent(row.waiting) + (r"$^\ast$" if row.input_bound else ""),
+        ]
+
+    groups = [
+        (escape(str(workload)), [cells(row) for row in rows.itertuples()])
+        for workload, rows in table.groupby("workload", sort=False)
+    ]
+    caption = (
+        "Time of a training step by variant: median of the blocks' medians, with its bootstrap interval over the "
+        "blocks. Speed-up: the time of FP32, all else the same, over this one's, in the same block. Rate: model FLOP "
+        "of forward and backward pass over the time; of GEMM: as a share of what a square matrix product attains in "
+        "this precision. Waiting: share of a step that waits for its batch when the loader makes it"
+        + (r"; $^\ast$: input-bound." if (table["status"].eq("timed") & table["input_bound"].eq(True)).any() else ".")
+        + " Numerics only: FP16 on a CPU without FP16 units, whose time says nothing about hardware."
+    )
+    return longtable(columns, groups, caption=caption, label="tab:throughput")

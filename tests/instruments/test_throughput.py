@@ -1,0 +1,195 @@
+"""The throughput instrument on a model of microseconds: what it does, in which order, and what it refuses."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from halfscale.errors import UserError
+from halfscale.instruments import attained
+from halfscale.instruments import throughput as module
+from halfscale.instruments.clock import HostClock
+from halfscale.instruments.throughput import is_steady, take_turn, throughput
+from halfscale.instruments.timed_step import Prepared, prepare_variant, settle
+from halfscale.study.load import parse_study
+from halfscale.study.records import RecordError
+from halfscale.study.runs import plan_study
+from halfscale.study.throughput import ThroughputSpec
+from halfscale.study.timings import read_throughput
+from halfscale.workloads.registry import build_data
+
+MakeTiming = Callable[..., ThroughputSpec]
+
+
+@pytest.fixture(autouse=True)
+def small_peaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products and copies of a moment: what they attain is not asked here."""
+    monkeypatch.setattr(attained, "LARGEST_GEMM", attained.SMALLEST_GEMM)
+    monkeypatch.setitem(attained.COPY_BYTES, "cpu", 2**16)
+
+
+@pytest.fixture
+def make_timing() -> MakeTiming:
+    """A function from the levels to a spec of three blocks of five steps."""
+
+    def make(workload: dict[str, Any] | None = None, levels: dict[str, Any] | None = None, **settings: Any) -> Any:
+        tiny = {
+            "name": "tiny",
+            "model": "tiny_workloads:classifier",
+            "data": "tiny_workloads:clouds",
+            "batch_size": 8,
+            "steps": 20,
+            "optimizer": {"name": "sgd", "lr": 0.1, "momentum": 0.9},
+            **(workload or {}),
+        }
+        timing = {"blocks": 3, "steps": 5, "threads": 1, "levels": levels or {}, **settings}
+        study = {
+            "study": "tiny",
+            "seeds": [3],
+            "workloads": [tiny],
+            "arms": [{"name": "fp32", "precision": "fp32"}],
+            "experiments": {"throughput": timing},
+        }
+        return plan_study(parse_study(study, "test")).throughput["tiny"]
+
+    return make
+
+
+def prepare(spec: ThroughputSpec, index: int = 0) -> Prepared:
+    data = build_data(spec.data, spec.seed, spec.data_args)
+    return prepare_variant(spec, spec.variants[index], data, "cpu")
+
+
+def test_every_block_times_every_variant_once_in_an_order_of_its_own(make_timing: MakeTiming, tmp_path: Path) -> None:
+    levels = {"precision": ["fp32", "bf16"], "fused": [False, True], "batch_size": [4, 8]}
+    spec = make_timing(levels=levels, blocks=6)
+    turns: list[int] = []
+    throughput(spec, tmp_path, turns.append)
+    record, steps = read_throughput(tmp_path, spec)
+    assert turns == list(range(1, 6 * 8 + 1))
+    names = {variant.name for variant in spec.variants}
+    orders = [tuple(block.sort_values("position")["variant"].drop_duplicates()) for _, block in steps.groupby("block")]
+    assert all(set(order) == names and len(order) == 8 for order in orders)
+    assert len(set(orders)) > 1
+    fixed = steps[~steps["loader"]].groupby(["variant", "block"]).size()
+    loaded = steps[steps["loader"]].groupby(["variant", "block"]).size()
+    assert set(fixed) == {5}
+    assert set(loaded) == {1}
+    assert all(timed.status == "timed" and timed.skipped == 0 and timed.warmup >= 10 for timed in record.timed)
+    assert record.samples_per_target == 1
+    assert record.attained.gemm.keys() == {"fp32", "bf16"}
+    assert record.attained.transfer == {}
+
+
+def test_phases_are_parts_of_their_step(make_timing: MakeTiming) -> None:
+    prepared = prepare(make_timing())
+    for row in take_turn(prepared, HostClock(), 4, loader=False):
+        assert row["seconds"] == pytest.approx(row["forward"] + row["backward"] + row["optimizer"])
+        assert min(row["forward"], row["backward"], row["optimizer"]) > 0
+    for row in take_turn(prepared, HostClock(), 4, loader=True):
+        assert row["seconds"] > row["forward"] + row["backward"] + row["optimizer"]  # the batch was made within it
+
+
+def test_order_and_batches_depend_on_the_seed_alone(make_timing: MakeTiming, tmp_path: Path) -> None:
+    spec = make_timing(levels={"precision": ["fp32", "bf16"], "fused": [False, True]})
+    orders = []
+    for name in ("one", "two"):
+        throughput(spec, tmp_path / name)
+        orders.append(read_throughput(tmp_path / name, spec)[1][["block", "position", "variant"]])
+    assert orders[0].equals(orders[1])
+
+
+def test_weights_stay_where_they_are(make_timing: MakeTiming) -> None:
+    for optimizer in (
+        {"name": "sgd", "lr": 0.1, "momentum": 0.9, "weight_decay": 0.1},
+        {"name": "adamw", "lr": 0.1, "weight_decay": 0.1},
+    ):
+        prepared = prepare(make_timing(workload={"optimizer": optimizer}))
+        before = [parameter.clone() for parameter in prepared.model.parameters()]
+        for _ in range(3):
+            prepared.step(HostClock())
+        assert all(map(torch.equal, before, prepared.model.parameters()))
+        assert all(parameter.grad is None for parameter in prepared.model.parameters())
+
+
+def test_fp16_without_the_units_is_numerics_only(
+    make_timing: MakeTiming, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "has_native_fp16", lambda device: False)
+    spec = make_timing(levels={"precision": ["fp32", "fp16", "tf32"]})
+    throughput(spec, tmp_path)
+    record, steps = read_throughput(tmp_path, spec)
+    assert [timed.status for timed in record.timed] == ["timed", "numerics only", "unavailable"]
+    assert set(steps["variant"]) == {"fp32-contiguous-b8"}
+    assert [timed.effective is None for timed in record.timed] == [False, True, True]
+
+
+def test_native_fp16_is_timed_when_asked_for(make_timing: MakeTiming, tmp_path: Path) -> None:
+    spec = make_timing(levels={"precision": ["fp16"], "loss_scaling": [True]}, native_fp16=True)
+    throughput(spec, tmp_path)
+    (timed,) = read_throughput(tmp_path, spec)[0].timed
+    assert timed.status == "timed"
+    assert timed.effective is not None
+    assert (timed.effective.backend, timed.effective.autocast_dtype) == ("native", "float16")
+    assert timed.scale is not None
+
+
+def test_the_scale_settles_before_the_first_block(make_timing: MakeTiming) -> None:
+    """bf16 with a scaler at PyTorch's default 2^16 does not overflow: it settles there, and two bits are left."""
+    prepared = prepare(make_timing(levels={"precision": ["bf16"], "loss_scaling": [True]}))
+    for _ in range(3):
+        prepared.step(HostClock())
+    assert settle(prepared) == 2.0**14
+    assert prepared.scaler.get_scale() == 2.0**14
+
+
+def test_a_skipped_step_is_an_error_and_leaves_nothing(
+    make_timing: MakeTiming, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_large(prepared: Prepared) -> float:
+        prepared.scaler.update(float("inf"))
+        return 1.0
+
+    monkeypatch.setattr(module, "settle", too_large)
+    spec = make_timing(levels={"precision": ["bf16"], "loss_scaling": [True]})
+    with pytest.raises(UserError, match=r"bf16-scaled-contiguous-b8: \d+ timed steps overflowed"):
+        throughput(spec, tmp_path)
+    assert not (tmp_path / "throughput.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "steady"),
+    [
+        ([1.0] * 10, True),
+        ([1.0] * 5 + [1.019] * 5, True),
+        ([1.0] * 5 + [1.021] * 5, False),
+        ([9.0, 1.0, 1.0, 1.0, 9.0, 1.0, 1.0, 9.0, 1.0, 1.0], True),  # medians, not means
+    ],
+)
+def test_steady_is_a_median_of_five_within_two_percent(seconds: list[float], steady: bool) -> None:
+    assert is_steady(seconds) is steady
+
+
+def test_records_of_another_spec_or_cut_short_are_refused(make_timing: MakeTiming, tmp_path: Path) -> None:
+    spec = make_timing(levels={"precision": ["fp32"]})
+    throughput(spec, tmp_path)
+    with pytest.raises(RecordError, match="belongs to another spec"):
+        read_throughput(tmp_path, make_timing(levels={"precision": ["bf16"]}))
+    steps, record = tmp_path / "steps.parquet", tmp_path / "throughput.json"
+    whole = steps.read_bytes()
+    steps.write_bytes(whole[:-1])
+    with pytest.raises(RecordError, match=r"steps\.parquet: is not the file"):
+        read_throughput(tmp_path, spec)
+    steps.write_bytes(whole)
+    text = record.read_text()
+    record.write_text(text.replace('"samples_per_target": 1', '"samples_per_target": 2'))
+    with pytest.raises(RecordError, match="is not what was written"):
+        read_throughput(tmp_path, spec)
+    record.write_text(text[:-10])
+    with pytest.raises(RecordError, match="is no whole record"):
+        read_throughput(tmp_path, spec)
+    record.unlink()
+    with pytest.raises(RecordError, match=r"throughput\.json: cannot be read"):
+        read_throughput(tmp_path, spec)

@@ -1,0 +1,57 @@
+# Throughput: all variants of a workload in one job, which has the machine to itself.
+
+
+rule throughput:
+    output:
+        steps=f"{FOLDER}/throughput/{{workload}}/steps.parquet",
+        record=f"{FOLDER}/throughput/{{workload}}/throughput.json",
+    log:
+        f"{FOLDER}/logs/throughput/{{workload}}.log",
+    conda:
+        "../../environment.yml"
+    # All cores, so that no other job of the study runs meanwhile.
+    threads: workflow.cores or 1
+    resources:
+        mem_mb=6000,
+        runtime=120,
+        gpu=0 if STUDY.device == "cpu" else 1,
+    params:
+        spec=timing_of,
+        code=timing_code_of,
+        folder=subpath(output.steps, parent=True),
+    message:
+        "throughput {wildcards.workload}"
+    shell:
+        "GLIBC_TUNABLES={TUNABLES} "
+        "halfscale throughput --spec {params.spec:q} --output {params.folder:q} > {log:q} 2>&1"
+
+
+rule throughput_tables:
+    input:
+        plan=rules.plan.output,
+        records=expand(
+            f"{FOLDER}/throughput/{{workload}}/{{name}}",
+            workload=PLAN.throughput,
+            name=["steps.parquet", "throughput.json"],
+        ),
+    output:
+        csv=report(
+            f"{FOLDER}/tables/throughput.csv",
+            caption="../report/throughput.rst",
+            category="Throughput",
+            labels={"what": "Every variant"},
+        ),
+        blocks=f"{FOLDER}/tables/throughput_blocks.csv",
+        tex=f"{FOLDER}/tables/throughput.tex",
+    log:
+        f"{FOLDER}/logs/throughput_tables.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        folder=subpath(output.csv, ancestor=2),
+        code=sources_digest(["halfscale.analysis.throughput"]),
+    message:
+        "throughput_tables {output.csv}"
+    shell:
+        "halfscale tables {params.folder:q} --of throughput > {log:q} 2>&1"
