@@ -5,11 +5,21 @@ set -eu
 bin=$1
 cores=$2
 study=results/quickstart
+mkdir -p .snakemake
+
+# Snakemake wants a home that it can write to and the user's name; a container may have neither.
+if [ ! -w "${HOME:-}" ]; then
+    mkdir -p .snakemake/home
+    export HOME="$PWD/.snakemake/home"
+fi
+if [ -z "${USER:-}${LOGNAME:-}" ]; then
+    USER=$(id -un 2>/dev/null) || USER=nobody
+    export USER
+fi
 
 # One study at a time in this folder. The lock dies with its holder, so one left by Snakemake itself is stale when
 # this one is free, and is removed: a study that was killed goes on at the next call.
 if command -v flock >/dev/null 2>&1; then
-    mkdir -p .snakemake
     exec 9>.snakemake/study.lock
     if ! flock --nonblock 9; then
         echo "Another 'make study' is running in this folder; waiting for it to end ..."
@@ -18,11 +28,23 @@ if command -v flock >/dev/null 2>&1; then
     "$bin/snakemake" --unlock --quiet all 2>/dev/null || true
 fi
 
+# After the clock was set back, results are dated in the future, and Snakemake would refuse all that is made from them.
+touch .snakemake/now
+if [ -d results ]; then
+    find results -newer .snakemake/now -exec touch -r .snakemake/now {} +
+fi
+
 # A progress bar on a terminal, plain lines elsewhere.
+set -- --cores "$cores"
 if [ -t 2 ]; then
-    "$bin/snakemake" --cores "$cores" --logger rich
-else
-    "$bin/snakemake" --cores "$cores"
+    set -- "$@" --logger rich
+fi
+if ! "$bin/snakemake" "$@"; then
+    if [ "$(df -Pk . | awk 'NR == 2 { print $4 }')" -lt 10240 ]; then
+        echo "The disk of $PWD is full." >&2
+    fi
+    echo "The study has not ended; what is done is kept. Mend what is said above, then go on: make study" >&2
+    exit 1
 fi
 
 echo

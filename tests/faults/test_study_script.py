@@ -1,0 +1,140 @@
+"""What `make study` does around Snakemake, with a Snakemake that only writes down how it was called."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "workflow" / "scripts" / "study.sh"
+
+SNAKEMAKE = """#!/bin/sh
+echo "$*" >> calls
+echo "$HOME" > home
+echo "${USER:-}${LOGNAME:-}" > user
+[ "$1" = --unlock ] || sh -c "$SNAKEMAKE_DOES"
+"""
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A folder, its name with a space and an umlaut, with a pretended environment."""
+    folder = tmp_path / "clöne of it"
+    (folder / "bin").mkdir(parents=True)
+    snakemake = folder / "bin" / "snakemake"
+    snakemake.write_text(SNAKEMAKE, encoding="utf-8")
+    snakemake.chmod(0o755)
+    return folder
+
+
+def start(clone: Path, does: str = "true", **environment: str | None) -> subprocess.Popen[str]:
+    changed = {**os.environ, "SNAKEMAKE_DOES": does, **environment}
+    return subprocess.Popen(
+        ["sh", str(SCRIPT), "bin", "2"],
+        cwd=clone,
+        env={name: value for name, value in changed.items() if value is not None},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def calls(clone: Path) -> list[str]:
+    return (clone / "calls").read_text(encoding="utf-8").splitlines()
+
+
+def wait_for_calls(clone: Path, count: int) -> None:
+    deadline = time.monotonic() + 20
+    while not (clone / "calls").exists() or len(calls(clone)) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_without_a_terminal_there_is_no_progress_bar(clone: Path) -> None:
+    process = start(clone)
+    said, _ = process.communicate()
+    assert process.returncode == 0
+    assert calls(clone)[-1] == "--cores 2"
+    assert said.split() == ["Tables:", "results/quickstart/tables/", "Figures:", "results/quickstart/figures/"]
+
+
+def test_a_failed_study_ends_with_what_to_do(clone: Path) -> None:
+    process = start(clone, "echo disk full; exit 3")
+    said, _ = process.communicate()
+    assert process.returncode == 1
+    assert said.splitlines()[-1] == (
+        "The study has not ended; what is done is kept. Mend what is said above, then go on: make study"
+    )
+
+
+def test_a_full_disk_is_told(clone: Path) -> None:
+    df = clone / "bin" / "df"
+    df.write_text("#!/bin/sh\necho head; echo tmpfs 200 200 0 100% /\n", encoding="utf-8")
+    df.chmod(0o755)
+    process = start(clone, "exit 1", PATH=f"{clone}/bin:{os.environ['PATH']}")
+    said, _ = process.communicate()
+    assert said.splitlines()[-2] == f"The disk of {clone} is full."
+
+
+needs_flock = pytest.mark.skipif(shutil.which("flock") is None, reason="util-linux's flock is not installed")
+
+
+@needs_flock
+def test_a_second_study_in_the_folder_waits_for_the_first(clone: Path) -> None:
+    first = start(clone, "while [ ! -e go ]; do sleep 0.05; done")
+    wait_for_calls(clone, 2)
+    second = start(clone)
+    assert second.stdout is not None
+    assert second.stdout.readline() == "Another 'make study' is running in this folder; waiting for it to end ...\n"
+    assert len(calls(clone)) == 2
+    (clone / "go").touch()
+    assert first.communicate()[0].startswith("\nTables:")
+    second.communicate()
+    assert second.returncode == 0
+    assert calls(clone) == 2 * ["--unlock --quiet all", "--cores 2"]
+
+
+@needs_flock
+def test_a_killed_study_keeps_nobody_waiting_and_its_snakemake_lock_is_removed(clone: Path) -> None:
+    killed = start(clone, "sleep 60")
+    wait_for_calls(clone, 2)
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.communicate()
+    process = start(clone)
+    said, _ = process.communicate()
+    assert process.returncode == 0
+    assert "waiting" not in said
+    assert calls(clone)[2:] == ["--unlock --quiet all", "--cores 2"]
+
+
+def test_results_dated_in_the_future_are_brought_to_now_in_one_stroke(clone: Path) -> None:
+    """Snakemake refuses an output that is older than its input, and runs again what is."""
+    folder = clone / "results" / "quickstart" / "runs of old"
+    folder.mkdir(parents=True)
+    future, past = time.time() + 86400, time.time() - 86400
+    for name, when in (("trace.parquet", future), ("summary.json", future + 9), ("plan.json", past)):
+        (folder / name).touch()
+        os.utime(folder / name, (when, when))
+    start(clone).communicate()
+    times = {path.name: path.stat().st_mtime for path in folder.iterdir()}
+    assert times["trace.parquet"] == times["summary.json"] <= time.time()
+    assert times["plan.json"] == pytest.approx(past)
+
+
+def test_a_home_and_a_user_are_made_up_where_there_are_none(clone: Path) -> None:
+    start(clone, HOME=None, USER=None, LOGNAME=None).communicate()
+    assert (clone / "home").read_text(encoding="utf-8").strip() == f"{clone}/.snakemake/home"
+    assert (clone / "user").read_text(encoding="utf-8").strip() != ""
+    start(clone, HOME="/nowhere", USER="ada", LOGNAME=None).communicate()
+    assert (clone / "home").read_text(encoding="utf-8").strip() == f"{clone}/.snakemake/home"
+    assert (clone / "user").read_text(encoding="utf-8").strip() == "ada"
+
+
+def test_a_home_that_can_be_written_to_is_left_alone(clone: Path, tmp_path: Path) -> None:
+    start(clone, HOME=str(tmp_path)).communicate()
+    assert (clone / "home").read_text(encoding="utf-8").strip() == str(tmp_path)
