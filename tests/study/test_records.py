@@ -1,6 +1,7 @@
 import json
 import math
 import os
+import re
 
 import numpy as np
 import pandas as pd
@@ -241,13 +242,13 @@ def test_truncated_trace(keep, trace, spec, tmp_path):
     path = tmp_path / "trace.parquet"
     write_trace(trace, spec, path)
     path.write_bytes(path.read_bytes()[:keep])
-    assert refused_trace(path, spec).startswith("is no whole trace: ")
+    assert re.fullmatch("is no whole trace: .*; delete it to have it run again", refused_trace(path, spec))
 
 
 def test_unmarked_trace(trace, spec, tmp_path):
     path = tmp_path / "trace.parquet"
     pq.write_table(pa.Table.from_pandas(trace), path)
-    assert refused_trace(path, spec) == "has no end mark; its run did not finish"
+    assert refused_trace(path, spec) == "has no end mark, so its run did not finish; delete it to have it run again"
 
 
 def test_trace_of_another_spec(trace, spec, other, tmp_path):
@@ -260,7 +261,7 @@ def test_trace_with_other_columns(trace, spec, tmp_path):
     path = tmp_path / "trace.parquet"
     table = pa.table({"step": [0]}).replace_schema_metadata({"spec_hash": spec.hash, "mark": COMPLETE})
     pq.write_table(table, path)
-    assert refused_trace(path, spec) == "has other columns than this version writes"
+    assert refused_trace(path, spec) == "has other columns than this version writes; delete it to have it run again"
 
 
 # summaries
@@ -327,7 +328,7 @@ def test_missing_summary(spec, tmp_path):
         (lambda text: text.replace('"updates": 8', '"updates": 9'), "is no whole summary: Value error, 9 updates"),
         (
             lambda text: text.replace('"seed": 0', '"seed": 1'),
-            "belongs to another spec; delete it to have it run again",
+            "belongs to another spec",
         ),
     ],
 )
@@ -337,13 +338,15 @@ def test_summary_that_is_not_whole(edit, message, summary, spec, tmp_path):
     text = path.read_text()
     assert edit(text) != text
     path.write_text(edit(text))
-    assert refused_summary(path, spec).startswith(message)
+    refused = refused_summary(path, spec)
+    assert refused.startswith(message)
+    assert refused.endswith("; delete it to have it run again")
 
 
 def test_summary_that_is_no_text(spec, tmp_path):
     path = tmp_path / "summary.json"
     path.write_bytes(b"\xff")
-    assert refused_summary(path, spec) == "is no whole summary: it is not UTF-8 text"
+    assert refused_summary(path, spec) == "is no whole summary: it is not UTF-8 text; delete it to have it run again"
 
 
 def test_summary_of_another_spec(summary, other, tmp_path):

@@ -20,6 +20,9 @@ from halfscale.study.whole import whole_file, write_text
 COMPLETE: Literal["halfscale-complete"] = "halfscale-complete"
 """The end-of-run mark of trace and summary."""
 
+RECOVERY = "delete it to have it run again"
+"""What a person does about a record that is not whole: the next call of Snakemake makes it anew."""
+
 TRACE = pa.schema(
     [
         pa.field("step", pa.int32(), nullable=False),  # optimizer step, from 0
@@ -221,14 +224,14 @@ def read_trace(path: Path, spec: RunSpec) -> pd.DataFrame:
     except FileNotFoundError:
         raise RecordError(f"{path}: there is no such trace") from None
     except (OSError, pa.ArrowException) as error:
-        raise RecordError(f"{path}: is no whole trace: {' '.join(str(error).split())}") from None
+        raise RecordError(f"{path}: is no whole trace: {' '.join(str(error).split())}; {RECOVERY}") from None
     metadata = table.schema.metadata or {}
     if metadata.get(b"mark") != COMPLETE.encode():
-        raise RecordError(f"{path}: has no end mark; its run did not finish")
+        raise RecordError(f"{path}: has no end mark, so its run did not finish; {RECOVERY}")
     if metadata.get(b"spec_hash") != spec.hash.encode():
-        raise RecordError(f"{path}: belongs to another spec; delete it to have it run again")
+        raise RecordError(f"{path}: belongs to another spec; {RECOVERY}")
     if not table.schema.equals(TRACE, check_metadata=False):
-        raise RecordError(f"{path}: has other columns than this version writes")
+        raise RecordError(f"{path}: has other columns than this version writes; {RECOVERY}")
     return table.to_pandas(use_threads=False)
 
 
@@ -249,15 +252,17 @@ def read_summary(path: Path, spec: RunSpec) -> Summary:
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise RecordError(f"{path}: is no whole summary: it is not UTF-8 text") from None
+        raise RecordError(f"{path}: is no whole summary: it is not UTF-8 text; {RECOVERY}") from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"]))
-        raise RecordError(f"{path}: is no whole summary: {f'{key}: ' if key else ''}{first['msg']}") from None
+        raise RecordError(
+            f"{path}: is no whole summary: {f'{key}: ' if key else ''}{first['msg']}; {RECOVERY}"
+        ) from None
     if summary.spec_hash != spec.hash or summary.spec != spec or summary.run_id != spec.run_id:
-        raise RecordError(f"{path}: belongs to another spec; delete it to have it run again")
+        raise RecordError(f"{path}: belongs to another spec; {RECOVERY}")
     if summary.sha256 != digest_of(summary):
-        raise RecordError(f"{path}: is not what was written; delete it to have it run again")
+        raise RecordError(f"{path}: is not what was written; {RECOVERY}")
     return summary
 
 
