@@ -8,7 +8,7 @@ rule plan:
         f"{FOLDER}/logs/plan.log",
     localrule: True
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     params:
         study=STUDY.model_dump_json(),
         code=sources_digest(["halfscale.study.runs"]),
@@ -36,7 +36,7 @@ rule collect:
         f"{FOLDER}/logs/collect.log",
     localrule: True
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     params:
         folder=subpath(output.runs, ancestor=2),
         code=sources_digest(["halfscale.analysis.collect"]),
@@ -70,7 +70,7 @@ rule tables:
         f"{FOLDER}/logs/tables.log",
     localrule: True
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     params:
         folder=subpath(output.arms, ancestor=2),
         code=sources_digest(["halfscale.analysis.tables"]),
@@ -99,7 +99,7 @@ rule figure:
         f"{FOLDER}/logs/figure/{{figure}}.log",
     localrule: True
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     params:
         folder=subpath(output.pdf, ancestor=2),
         caption=figure_caption,

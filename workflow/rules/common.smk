@@ -14,9 +14,7 @@ shell.prefix(f"set -euo pipefail; PATH={shlex.quote(os.path.dirname(sys.executab
 
 # For what trains: glibc is told to keep freed memory, else every step gives it back to the system and faults it in
 # again, and to ask for huge pages. Each saves about a tenth of a ResNet-50 step.
-TUNABLES = (
-    "glibc.malloc.trim_threshold=8589934592:glibc.malloc.mmap_threshold=4294967296:glibc.malloc.hugetlb=1"
-)
+TUNABLES = "glibc.malloc.trim_threshold=8589934592:glibc.malloc.mmap_threshold=4294967296:glibc.malloc.hugetlb=1"
 
 
 def load_plan():
@@ -40,10 +38,10 @@ PLAN = load_plan()
 STUDY = PLAN.study
 FOLDER = f"results/{STUDY.study}"
 # The tables of what the study does not measure; a figure that reads one of them is not drawn.
-MISSING_TABLES = {
-    f"tables/{table}.csv" for table in ("throughput", "throughput_blocks") if not PLAN.throughput
-}
+MISSING_TABLES = {f"tables/{table}.csv" for table in ("throughput", "throughput_blocks") if not PLAN.throughput}
 FIGURES = [name for name in figure_names() if MISSING_TABLES.isdisjoint(figure_inputs(name))]
+# Snakemake formats this path, which may lead through a folder with {braces} in its name.
+ENVIRONMENT = os.path.join(workflow.basedir, "environment.yml").replace("{", "{{").replace("}", "}}")
 PAPER = os.path.relpath(os.path.join(workflow.basedir, "paper"))
 
 

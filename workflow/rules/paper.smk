@@ -14,7 +14,7 @@ rule macros:
         f"{FOLDER}/logs/macros.log",
     localrule: True
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     params:
         folder=subpath(output.tex, ancestor=2),
         code=sources_digest(["halfscale.analysis.macros"]),
@@ -48,7 +48,7 @@ rule paper:
         f"{FOLDER}/logs/paper.log",
     localrule: True
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     params:
         folder=subpath(output[0], parent=True),
         sources=PAPER,

@@ -10,7 +10,7 @@ rule train:
     benchmark:
         f"{FOLDER}/benchmarks/train/{{run}}.tsv"
     conda:
-        "../../environment.yml"
+        ENVIRONMENT
     threads: STUDY.threads
     resources:
         mem_mb=3000,
@@ -23,6 +23,9 @@ rule train:
         folder=subpath(output.trace, parent=True),
     message:
         "train {wildcards.run}"
+    # What was killed cannot say so itself.
     shell:
         "GLIBC_TUNABLES={TUNABLES} "
-        "halfscale train --spec {params.spec:q} --output {params.folder:q} > {log:q} 2>&1"
+        "halfscale train --spec {params.spec:q} --output {params.folder:q} > {log:q} 2>&1 || {{ status=$?; "
+        "[ $status -le 128 ] || echo 'halfscale: killed by signal '$((status - 128))' (9 is mostly for want of memory); '"
+        "'call again to go on from the last checkpoint' >> {log:q}; exit $status; }}"
