@@ -43,7 +43,7 @@ def test_beyond_it_still_one_of_those_that_are_the_same_runs():
 def test_beyond_it_still_evenly_spread():
     shown = choose(2)
     assert shown.arms == {"a": ["fp32-x1", "fp16-x1"]}
-    assert shown.sentence("tables/runs.csv") == (
+    assert shown.sentence("tables/runs.csv has all") == (
         "Not all arms are shown but 2 of 12 of a: those at the reference's learning rate, thinned evenly in the order "
         "of the config; tables/runs.csv has all."
     )

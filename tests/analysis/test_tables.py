@@ -216,3 +216,28 @@ def test_nothing_to_scale_compiles(runs, tmp_path):
     table = scaling_tex(arms[arms["arm"] == "fp32"])
     assert "fp32" not in table
     typeset(table, tmp_path)
+
+
+def test_a_long_table_shows_as_many_arms_as_can_be_read_and_names_the_file_of_all(tmp_path, monkeypatch):
+    """Of ten arms four, evenly spread; of their runs, over three seeds, four are of one arm."""
+    monkeypatch.setattr("halfscale.analysis.tables.MOST_ROWS", 4)
+    make_study_folder(tmp_path)
+    collect(tmp_path)
+    write_tables(tmp_path)
+    assert len(read_arms(tmp_path)) == 9 + 10
+    arms, scaling, runs = ((tmp_path / "tables" / f"{name}.tex").read_text() for name in ("arms", "scaling", "runs"))
+    kept = ["fp32", "fp16", r"fp16-\allowbreak{}static-\allowbreak{}2e10", r"bf16-\allowbreak{}scaled"]
+    assert [line.split(" & ")[0] for line in arms.splitlines() if " & $3/3$ & " in line][-4:] == kept
+    assert "Not all arms are shown but 4 of 9 of resnet50, 4 of 10 of transformer: thinned evenly" in arms
+    assert "in the order of the config; tables/arms.csv has all." in arms
+    assert "tables/arms.csv has all." in scaling
+    assert len([line for line in runs.splitlines() if line.startswith("fp32 & ")]) == 2 * 3
+    assert not [line for line in runs.splitlines() if line.startswith("fp16 & ")]
+    assert r"\caption{Runs. " in runs
+    assert "1 of 9 of resnet50" in runs
+    assert "tables/runs.csv has all." in runs
+
+
+def test_a_table_that_can_be_read_is_whole(study):
+    for name in ("arms", "scaling", "runs"):
+        assert "Not all arms are shown" not in (study / "tables" / f"{name}.tex").read_text()

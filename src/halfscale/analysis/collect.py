@@ -149,14 +149,8 @@ def read_checked_trace(folder: Path, summary: Summary) -> pd.DataFrame:
 
 def count_events(trace: pd.DataFrame) -> dict[str, int]:
     """Return what a summary counts, from the trace itself."""
-    counts = [
-        len(trace),
-        int(trace["updates"].iloc[-1]),
-        int(trace["skipped"].sum()),
-        int(trace["overflow"].sum()),
-        int(trace["growth"].sum()),
-        int(trace["backoff"].sum()),
-    ]
+    events = (int(np.count_nonzero(trace[name].to_numpy())) for name in ("skipped", "overflow", "growth", "backoff"))
+    counts = [len(trace), int(trace["updates"].iloc[-1]), *events]
     return dict(zip(COUNTS, counts, strict=True))
 
 
@@ -209,11 +203,12 @@ def run_row(member: Member, summary: Summary, causes: pd.Series, rates: Mapping[
 def trace_table(member: Member, trace: pd.DataFrame, causes: pd.Series) -> pa.Table:
     """Return a trace as rows of traces.parquet."""
     rows = len(trace)
+    codes = causes.cat.codes.to_numpy().astype(np.int32)  # -1 where no step was skipped
     columns: dict[str, Any] = {
         "workload": pa.DictionaryArray.from_arrays(np.zeros(rows, dtype=np.int32), [member.workload]),
         "arm": pa.DictionaryArray.from_arrays(np.zeros(rows, dtype=np.int32), [member.arm]),
         "seed": pa.array(np.full(rows, member.seed)),
-        "skip_cause": pa.array(causes).cast(NAME),
+        "skip_cause": pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), CAUSES),
     }
     for field in TRACE:
         # A NaN is missing in a column that may be empty, and a value (a diverged loss) in one that may not.

@@ -68,14 +68,14 @@ class Shown:
         shown, of = len(self.arms[workload]), self.of[workload]
         return workload if shown == of else f"{workload}: {shown} of {of} arms"
 
-    def sentence(self, whole: str = "tables/arms.csv") -> str:
-        """Return what a caption must say of the choice; empty where all arms are shown. `whole` is the file of all."""
+    def sentence(self, rest: str = "tables/arms.csv has all") -> str:
+        """Return what a caption must say of the choice, with where to find the rest; empty where all are shown."""
         cut = [
             f"{len(names)} of {self.of[workload]} of {workload}"
             for workload, names in self.arms.items()
             if len(names) < self.of[workload]
         ]
-        return f"Not all arms are shown but {', '.join(cut)}: {self.rule}; {whole} has all." if cut else ""
+        return f"Not all arms are shown but {', '.join(cut)}: {self.rule}; {rest}." if cut else ""
 
 
 def spread(items: Sequence[T], most: int) -> list[T]:

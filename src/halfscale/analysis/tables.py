@@ -4,7 +4,7 @@ A diverged run is left out of every mean and counted beside it. Counts of events
 arm, diverged ones included. The scale at the end is the lower median of the completed runs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,10 @@ import pandas as pd
 from halfscale.analysis.collect import read_csv, read_plan, read_runs, write_csv
 from halfscale.analysis.latex import Column, breakable, escape, interval, longtable, number, percent, scale, setting
 from halfscale.analysis.references import references
+from halfscale.analysis.shown import Shown, repeats
 from halfscale.analysis.skips import CAUSES
 from halfscale.analysis.statistics import mean_with_interval, median_low, paired_gaps, share_interval
+from halfscale.study.arm import Arm
 from halfscale.study.whole import write_text
 
 SETTINGS = [
@@ -36,6 +38,10 @@ DAGGER = r"$^\dagger$"
 FALLBACK = rf" {DAGGER}: the device has no such precision, and the run was computed in this one instead."
 
 
+MOST_ROWS = 60
+"""Rows of a workload in a table of the paper: more are found sooner in the CSV."""
+
+
 def write_tables(folder: Path) -> None:
     """Write tables/{gaps,arms}.csv and tables/{runs,arms,scaling}.tex of a collected study.
 
@@ -51,14 +57,36 @@ def write_tables(folder: Path) -> None:
     tables = folder / "tables"
     write_csv(tables / "gaps.csv", gaps)
     write_csv(tables / "arms.csv", arms)
-    write_text(tables / "runs.tex", runs_tex(runs))
-    write_text(tables / "arms.tex", arms_tex(arms, reference))
-    write_text(tables / "scaling.tex", scaling_tex(arms))
+    same = repeats(runs, reference)
+    shown = choose_arms(arms, plan.arms, same, MOST_ROWS)
+    of_runs = choose_arms(arms, plan.arms, same, max(1, MOST_ROWS // len(plan.study.seeds)))
+    write_text(tables / "runs.tex", runs_tex(only(runs, of_runs), of_runs.sentence("tables/runs.csv has all")))
+    write_text(tables / "arms.tex", arms_tex(only(arms, shown), reference, shown.sentence()))
+    write_text(tables / "scaling.tex", scaling_tex(only(arms, shown), shown.sentence()))
 
 
 def read_arms(folder: Path) -> pd.DataFrame:
     """Read a study's tables/arms.csv; what is empty in it is null."""
     return read_csv(folder / "tables" / "arms.csv")
+
+
+def choose_arms(arms: pd.DataFrame, plan: Sequence[Arm], same: Collection[tuple[str, str]], most: int) -> Shown:
+    """Return which arms a table of the paper shows of each workload, as Shown says.
+
+    Args:
+        arms: as arm_table gives them.
+        plan: all arms of the study.
+        same: workload and arm of those that are the same runs as another, as repeats gives them.
+        most: the limit of each workload.
+    """
+    names = {str(workload): own["arm"].tolist() for workload, own in arms.groupby("workload", sort=False)}
+    return Shown.choose(names, most, plan, same)
+
+
+def only(table: pd.DataFrame, shown: Shown) -> pd.DataFrame:
+    """Return the rows of the arms that are shown."""
+    keys = {(workload, arm) for workload, arms in shown.arms.items() for arm in arms}
+    return table[[key in keys for key in zip(table["workload"], table["arm"], strict=True)]]
 
 
 def gap_table(runs: pd.DataFrame, reference_of: Mapping[str, str]) -> pd.DataFrame:
@@ -140,8 +168,8 @@ def summarize_gaps(gaps: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def runs_tex(runs: pd.DataFrame) -> str:
-    """Return the table of every run."""
+def runs_tex(runs: pd.DataFrame, note: str = "") -> str:
+    """Return the table of these runs; `note` ends its caption."""
     columns = [
         NAME,
         Column("Seed", "", "r"),
@@ -171,16 +199,18 @@ def runs_tex(runs: pd.DataFrame) -> str:
         ]
 
     caption = (
-        "Every run. $S_0$ and $S_T$: loss scale at the start and after the last step, -- where nothing is scaled. "
+        f"{'Runs' if note else 'Every run'}. $S_0$ and $S_T$: loss scale at the start and after the last step, -- where nothing is scaled. "
         "Steps are counted from 0; a run diverged at its first bad one. Skipped: steps skipped in calibration (c), on a growth probe (g) and sporadically "
         "(s). Loss: mean training loss over the last tenth of the steps; excess: the same less the oracle's loss on "
         "the same samples, -- where there is no oracle. A diverged run has neither."
     )
-    return longtable(columns, grouped(runs, cells), caption=caption + fallback_note(runs), label="tab:runs")
+    return longtable(
+        columns, grouped(runs, cells), caption=caption + fallback_note(runs) + ended(note), label="tab:runs"
+    )
 
 
-def arms_tex(arms: pd.DataFrame, reference: str) -> str:
-    """Return the table of what each arm came to: status, losses and gap to the reference."""
+def arms_tex(arms: pd.DataFrame, reference: str, note: str = "") -> str:
+    """Return the table of what each arm came to: status, losses and gap to the reference; `note` ends its caption."""
     columns = [
         NAME,
         Column("Prec.", "", "l"),
@@ -206,17 +236,20 @@ def arms_tex(arms: pd.DataFrame, reference: str) -> str:
             interval(arm.gap_low, arm.gap_high),
         ]
 
+    at_rate = ", or at another learning rate of the reference's settings there" if "reference" in arms else ""
     caption = (
         "Outcome by arm: means over the $n$ completed runs of $N$. Loss: mean training loss over the last tenth of the steps; "
         "excess: the same less the oracle's loss on the same samples. Eval.\\ loss and accuracy: on held-out samples. "
-        f"Gap: loss less that of {escape(reference)} in the same block, mean over the blocks in which both completed, "
+        f"Gap: loss less that of {escape(reference)} in the same block{at_rate}, mean over the blocks in which both completed, "
         "with its Student $t$ interval."
     )
-    return longtable(columns, grouped(arms, cells), caption=caption + fallback_note(arms), label="tab:arms")
+    return longtable(
+        columns, grouped(arms, cells), caption=caption + fallback_note(arms) + ended(note), label="tab:arms"
+    )
 
 
-def scaling_tex(arms: pd.DataFrame) -> str:
-    """Return the table of loss scaling by arm: its settings and its events, of arms that have either."""
+def scaling_tex(arms: pd.DataFrame, note: str = "") -> str:
+    """Return the table of loss scaling by arm, of arms that scale or overflow; `note` ends its caption."""
     arms = arms[(arms["loss_scaling"] != "none") | (arms["overflows"] > 0)]
     columns = [
         NAME,
@@ -254,7 +287,7 @@ def scaling_tex(arms: pd.DataFrame) -> str:
         "median of the completed runs; -- where it does not apply. Counts are totals over all runs of the arm, "
         "diverged ones included. Skipped: steps skipped in calibration (c), on a growth probe (g) and sporadically (s)."
     )
-    return longtable(columns, grouped(arms, cells), caption=caption, label="tab:scaling")
+    return longtable(columns, grouped(arms, cells), caption=caption + ended(note), label="tab:scaling")
 
 
 def grouped(table: pd.DataFrame, cells: Any) -> list[tuple[str, list[list[str]]]]:
@@ -271,6 +304,10 @@ def precision(row: Any) -> str:
 
 def fallback_note(table: pd.DataFrame) -> str:
     return FALLBACK if table["fell_back"].any() else ""
+
+
+def ended(note: str) -> str:
+    return f" {escape(note)}" if note else ""
 
 
 def of(count: int, total: int) -> str:

@@ -266,6 +266,36 @@ def test_another_learning_rate_is_no_partner_and_no_twin(measured):
     assert r"learning rate $\times$ $0.5$" in arms_defined(other.plan)
 
 
+def test_arms_at_another_learning_rate_are_held_against_the_reference_there(measured):
+    """The twin, made the reference's settings at three times its rate, is no treatment; bf16 is its, and is no candidate."""
+    arms = [
+        arm.model_copy(update={"lr_factor": 3.0, "perturb": "none"}) if arm.name in ("bf16", "fp32-ulp") else arm
+        for arm in measured.plan.arms
+    ]
+    other = replace(measured, plan=measured.plan.model_copy(update={"arms": arms})).of("transformer")
+    assert other.references["bf16"] == "fp32-ulp"
+    assert {"fp32", "fp32-ulp"}.isdisjoint(other.treatments["arm"])
+    assert "bf16" in set(other.treatments["arm"])
+    far = replace(other, arms=change(other.arms, "bf16", eval_loss=99.0))
+    text = loss("transformer", far)
+    assert "held-out loss that differs most at its learning rate from that of" in text
+    assert "that differs most at its learning rate" not in loss("transformer", measured.of("transformer"))
+    assert r"is that of \code{bf16}" not in text
+
+
+def test_the_table_of_arms_is_cut_where_there_are_too_many(measured, monkeypatch):
+    monkeypatch.setattr("halfscale.analysis.prose.method.MOST_ROWS", 3)
+    table = arms_defined(measured.plan)
+    assert [line.split(" & ")[0] for line in table.splitlines() if line.startswith(r"\code")] == [
+        r"\code{fp32}", r"\code{fp16-unscaled}", r"\code{bf16-scaled}"
+    ]  # fmt: skip
+    assert "The arms, by precision. Not all arms are shown but 3 of 10 of the study: thinned" in table
+    assert r"\studycuttrue" in definitions(measured)
+    monkeypatch.undo()
+    assert r"\studycutfalse" in definitions(measured)
+    assert r"\caption{The arms, by precision.}" in arms_defined(measured.plan)
+
+
 def test_scale_tells_where_it_went(measured):
     arms = change(measured.arms, "fp16", init_scale=2.0**16, final_scale=2.0**18)
     arms = change(arms, "fp16-init-2e24", init_scale=2.0**24, final_scale=2.0**15)

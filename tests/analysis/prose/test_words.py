@@ -16,6 +16,12 @@ def test_listed_with_semicolons_sets_long_items_apart():
     assert listed(["a, x", "b, y"], "; ") == "a, x; and b, y"
 
 
+def test_a_list_that_nobody_would_read_names_a_few_and_counts_the_others():
+    assert listed("abcdefghijkl") == "a, b, c, d, e, f, g, h, i, j, k and l"
+    assert listed("abcdefghijklm") == "a, b, c, d, e, f and 7 others"
+    assert listed("abcdefghijklm", "; ") == "a; b; c; d; e; f; and 7 others"
+
+
 def test_counted():
     assert [counted(number, "run") for number in (0, 1, 2, 13)] == ["no runs", "one run", "two runs", "13 runs"]
 

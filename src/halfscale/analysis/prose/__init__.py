@@ -13,6 +13,7 @@ from halfscale.analysis.prose.measured import Measured
 from halfscale.analysis.prose.method import arms_defined, definitions, twin, workloads
 from halfscale.analysis.prose.outcome import abstract_findings, completion
 from halfscale.analysis.prose.scaling import scale, skips
+from halfscale.analysis.prose.throughput import throughput
 
 __all__ = ["Measured", "write_prose"]
 
@@ -37,7 +38,14 @@ def write_prose(measured: Measured, described: Iterable[str]) -> dict[str, str]:
         "equilibrium": equilibrium(once),
         "loss": by_workload(once, loss),
         "gap": by_workload(once, gap),
+        "experiments": experiments(measured),
+        **({} if measured.variants is None else {"throughput": throughput(measured.variants)}),
     }
+
+
+def experiments(measured: Measured) -> str:
+    """Return the commands that read the sections of what the study measures beside its runs."""
+    return "" if measured.variants is None else "\\input{sections/throughput}\n"
 
 
 def by_workload(measured: Measured, write: Callable[[str, Measured], str]) -> str:

@@ -7,9 +7,13 @@ from typing import NamedTuple
 from halfscale.analysis import latex
 from halfscale.analysis.prose.measured import Measured
 from halfscale.analysis.prose.words import code, listed, number_word
+from halfscale.analysis.shown import Shown
 
 SETTLED = 5
 """Growth intervals that every run of an arm must span before its rate is held against theory."""
+
+MOST_RATES = 16
+"""Rows that the table has room for on a page, shared by the workloads."""
 
 NAMES = r">{\raggedright\arraybackslash}p{%s}"
 HEAD = r"Workload & Arm & $N$ & $b$ & $D$ & $p^{*}$ (\%) & measured (\%) & bound (\%) \\"
@@ -52,15 +56,21 @@ def equilibrium(measured: Measured) -> str:
         drifts(rates),
         bounds(rates),
     ]
+    arms: dict[str, list[str]] = {}
+    for rate in rates:
+        arms.setdefault(rate.workload, []).append(rate.arm)
+    shown = Shown.choose(arms, max(1, MOST_RATES // len(arms)), measured.plan.arms, ())
+    caption = f"{CAPTION} {latex.escape(shown.sentence('tables/arms.csv has the counts of all'))}".strip()
     rows = [
         f"{code(rate.workload)} & {code(rate.arm)} & ${rate.growth_interval}$ & {latex.setting(rate.backoff_factor)} & "
         f"{signed(rate.drift)} & {latex.percent(rate.mean_field)} & {latex.percent(rate.measured)} & "
         f"{latex.percent(rate.bound)} \\\\"
         for rate in rates
+        if rate.arm in shown.arms[rate.workload]
     ]
     lines = [
         r"\begin{table}[tbp]",
-        rf"\centering\small\setlength{{\tabcolsep}}{{4pt}}\caption{{{CAPTION}}}\label{{tab:equilibrium}}",
+        rf"\centering\small\setlength{{\tabcolsep}}{{4pt}}\caption{{{caption}}}\label{{tab:equilibrium}}",
         rf"\begin{{tabular}}{{@{{}}{NAMES % '2.6cm'}{NAMES % '4.2cm'}rrrrrr@{{}}}}",
         *[r"\toprule", HEAD, r"\midrule", *rows, r"\bottomrule"],
         r"\end{tabular}",

@@ -45,11 +45,19 @@ def loss(workload: str, measured: Measured) -> str:
             text += f" The means of the other arms are {val(workload, ends[0], 'final_loss')} to the digits given here."
         else:
             text += f" The means of the other arms lie between {low} and {high}."
-    return " ".join([text, *held_out(workload, completed, reference)])
+    return " ".join([text, *held_out(workload, completed, measured)])
 
 
-def held_out(workload: str, completed: pd.DataFrame, reference: str) -> list[str]:
-    """Return which arm differs most from the reference on held-out samples, in loss and in accuracy."""
+def held_out(workload: str, completed: pd.DataFrame, measured: Measured) -> list[str]:
+    """Return which arm differs most from the reference on held-out samples, in loss and in accuracy.
+
+    Arms at another learning rate are left out: they would differ by that.
+    """
+    reference = measured.reference
+    usual = [arm.name for arm in measured.plan.arms if arm.lr_factor == 1]
+    alike = completed["arm"].isin(usual)
+    which = "" if alike.all() else " at its learning rate"
+    completed = completed[alike]
     sentences = []
     for measure, (noun, unit, written) in HELD_OUT.items():
         values = by_arm(completed, completed[measure])
@@ -61,11 +69,11 @@ def held_out(workload: str, completed: pd.DataFrame, reference: str) -> list[str
         here, base = (f"{val(workload, arm, measure)}{unit}" for arm in (name, reference))
         if written(values[name]) == written(values[reference]):
             sentences.append(
-                f"No arm's held-out {noun} differs from that of {code(reference)}, {base}, in these digits."
+                f"No arm's held-out {noun}{which} differs from that of {code(reference)}, {base}, in these digits."
             )
         else:
             sentences.append(
-                f"The held-out {noun} that differs most from that of {code(reference)}, {base}, is that of {code(name)}, "
+                f"The held-out {noun} that differs most{which} from that of {code(reference)}, {base}, is that of {code(name)}, "
                 f"{here}."
             )
     return sentences

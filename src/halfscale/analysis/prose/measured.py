@@ -7,8 +7,10 @@ from typing import Self
 import pandas as pd
 
 from halfscale.analysis.collect import read_csv, read_plan, read_runs
+from halfscale.analysis.references import references
 from halfscale.analysis.shown import repeats
 from halfscale.analysis.tables import read_arms
+from halfscale.analysis.throughput import read_throughput_table
 from halfscale.study.arm import Arm
 from halfscale.study.runs import Roster
 
@@ -21,6 +23,8 @@ class Measured:
     runs: pd.DataFrame
     arms: pd.DataFrame
     gaps: pd.DataFrame
+    variants: pd.DataFrame | None = None
+    """What was timed, where the study times anything."""
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -31,7 +35,9 @@ class Measured:
             OSError: a table is missing.
         """
         gaps = read_csv(folder / "tables" / "gaps.csv")
-        return cls(plan=read_plan(folder), runs=read_runs(folder), arms=read_arms(folder), gaps=gaps)
+        plan = read_plan(folder)
+        variants = read_throughput_table(folder) if plan.throughput else None
+        return cls(plan=plan, runs=read_runs(folder), arms=read_arms(folder), gaps=gaps, variants=variants)
 
     def of(self, workload: str) -> Self:
         """Return the part of one workload."""
@@ -64,9 +70,15 @@ class Measured:
         return type(self)(self.plan, once(self.runs), once(self.arms), once(self.gaps))
 
     @property
+    def references(self) -> dict[str, str]:
+        """The arm that each arm is compared with, by name."""
+        return references(self.plan.arms, self.reference)
+
+    @property
     def treatments(self) -> pd.DataFrame:
-        """The rows of the arms that are neither the reference nor its twin."""
-        return self.arms[~self.arms["arm"].isin([self.reference, *self.twins])]
+        """The rows of the arms that are neither a reference nor its twin."""
+        compared = [arm for arm, other in self.references.items() if arm != other and arm not in self.twins]
+        return self.arms[self.arms["arm"].isin(compared)]
 
 
 def alike(arm: Arm, other: Arm) -> bool:

@@ -6,6 +6,8 @@ from typing import Any
 from halfscale.analysis import latex
 from halfscale.analysis.prose.measured import Measured
 from halfscale.analysis.prose.words import code, counted, inner, listed, val
+from halfscale.analysis.shown import Shown
+from halfscale.analysis.tables import MOST_ROWS
 from halfscale.study.arm import Arm
 from halfscale.study.runs import Roster
 from halfscale.study.workload import Workload
@@ -58,6 +60,7 @@ def definitions(measured: Measured) -> str:
         "studyintervals": seeds > 1,
         "studyshortinterval": any(each.kind == "dynamic" and each.growth_interval < STOCK_INTERVAL for each in dynamic),
         "studyonerate": len({arm.lr_factor for arm in plan.arms}) == 1,
+        "studycut": len(plan.arms) * seeds > MOST_ROWS,
         "studydefault": plan.study.study == DEFAULT_STUDY,
     }
     return "".join(
@@ -84,12 +87,15 @@ def arms_defined(plan: Roster) -> str:
         latex.Column("Loss scaling", r"(initial scale, interval in steps, growth, backoff)", PARAGRAPH % "7.4cm"),
         latex.Column("Otherwise", "", PARAGRAPH % "4.4cm"),
     ]
+    shown = Shown.choose({"the study": [arm.name for arm in plan.arms]}, MOST_ROWS, plan.arms, ())
+    kept = [arm for arm in plan.arms if arm.name in shown.arms["the study"]]
+    caption = f"The arms, by precision. {latex.escape(shown.sentence())}".strip()
     groups = []
-    for precision in dict.fromkeys(arm.precision for arm in plan.arms):
-        arms = [arm for arm in plan.arms if arm.precision == precision]
+    for precision in dict.fromkeys(arm.precision for arm in kept):
+        arms = [arm for arm in kept if arm.precision == precision]
         rows = [[code(arm.name), scaling_text(arm), arm_notes(arm)] for arm in arms]
         groups.append((precision.upper(), rows))
-    return latex.longtable(columns, groups, caption="The arms, by precision.", label="tab:treatments")
+    return latex.longtable(columns, groups, caption=caption, label="tab:treatments")
 
 
 def scaling_text(arm: Arm) -> str:

@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from halfscale.analysis import latex
 from halfscale.analysis.latex import escape
 
+MANY, FEW = 12, 6
+"""A list of more than MANY items is not read: a sentence names the first FEW and counts the others."""
+
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 
@@ -24,8 +27,10 @@ def codes(names: Iterable[str]) -> str:
 
 
 def listed(items: Iterable[str], separator: str = ", ") -> str:
-    """Return `a`, `a and b` or `a, b and c`; with a semicolon, `a; b; and c`."""
+    """Return `a`, `a and b` or `a, b and c`; with a semicolon, `a; b; and c`; of more than MANY, the first few."""
     items = list(items)
+    if len(items) > MANY:
+        items = [*items[:FEW], f"{len(items) - FEW} others"]
     if len(items) < 2:
         return "".join(items)
     last = " and " if separator == ", " else f"{separator}and "

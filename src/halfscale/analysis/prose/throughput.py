@@ -1,0 +1,98 @@
+"""What the timed steps say, one paragraph a workload."""
+
+import pandas as pd
+
+from halfscale.analysis import latex
+from halfscale.analysis.latex import breakable
+from halfscale.analysis.prose.words import code, counted, listed, number_word, val
+
+CLOSE = 0.02
+"""Half-width, as a share, of an interval around 1 within which two times are called equal in the text."""
+
+
+def throughput(variants: pd.DataFrame) -> str:
+    """Return one paragraph a workload that was timed."""
+    paragraphs = [
+        rf"\paragraph{{{breakable(str(workload))}.}} {paragraph(str(workload), rows)}"
+        for workload, rows in variants.groupby("workload", sort=False)
+    ]
+    return "\n\n".join(paragraphs) + "\n"
+
+
+def paragraph(workload: str, rows: pd.DataFrame) -> str:
+    """Return what was timed of a workload, how it compares with FP32, and what it waits for."""
+    timed = rows[rows["status"] == "timed"]
+    if timed.empty:
+        return f"None of {counted(len(rows), 'variant')} could be timed on this device."
+    sentences = [reference(workload, timed), *(compared(workload, row) for row in records(timed, "speedup"))]
+    sentences += [scaler(workload, row) for row in records(timed, "scaler_cost")]
+    sentences += not_timed(rows)
+    bound = timed.loc[timed["input_bound"].eq(True), "variant"]
+    if len(bound):
+        sentences.append(f"Input-bound, and so no measure of the device: {listed(map(code, bound))}.")
+    unsteady = int((~timed["steady"].astype(bool)).sum())
+    if unsteady:
+        verb = "was" if unsteady == 1 else "were"
+        sentences.append(f"{number_word(unsteady).capitalize()} of the warm-ups {verb} not steady when timing began.")
+    return " ".join(sentences)
+
+
+def records(rows: pd.DataFrame, name: str) -> list[dict[str, object]]:
+    """Return the rows in which a ratio is known."""
+    return [{str(key): value for key, value in row.items()} for row in rows[rows[name].notna()].to_dict("records")]
+
+
+def reference(workload: str, timed: pd.DataFrame) -> str:
+    """Return the step time and the rate of the first variant, which is FP32 unless the study leaves it out."""
+    name = str(timed["variant"].iloc[0])
+    return (
+        f"A step of {code(name)} takes {key(workload, name, 'step_ms')}\\,ms, that is "
+        f"{key(workload, name, 'samples_per_second')} samples a second, at {key(workload, name, 'share_of_gemm')}\\,\\% of "
+        "the rate of a square matrix product in the same precision."
+    )
+
+
+def compared(workload: str, row: dict[str, object]) -> str:
+    """Return how a variant's time compares with that of FP32."""
+    name, low, high = str(row["variant"]), float(str(row["speedup_low"])), float(str(row["speedup_high"]))
+    interval = latex.interval(low, high)
+    if low > 1:
+        verdict = "faster than FP32"
+    elif high < 1:
+        verdict = "slower than FP32"
+    elif low > 1 - CLOSE and high < 1 + CLOSE:
+        verdict = "as fast as FP32, to two per cent"
+    else:
+        verdict = "not told apart from FP32 by this measurement"
+    return (
+        f"{code(name)} is {verdict}: {key(workload, name, 'speedup')} times its speed (95\\,\\% interval {interval})."
+    )
+
+
+def scaler(workload: str, row: dict[str, object]) -> str:
+    """Return what a scaler costs at the same precision."""
+    name = str(row["variant"])
+    interval = latex.interval(float(str(row["scaler_cost_low"])), float(str(row["scaler_cost_high"])))
+    return (
+        f"The scaler of {code(name)} makes its step {key(workload, name, 'scaler_cost')} times as long "
+        f"(interval {interval})."
+    )
+
+
+def not_timed(rows: pd.DataFrame) -> list[str]:
+    """Return which variants have no time, and why."""
+    numerics = rows.loc[rows["status"] == "numerics only", "variant"]
+    missing = rows.loc[rows["status"] == "unavailable", "variant"]
+    sentences = []
+    if len(numerics):
+        sentences.append(
+            f"This CPU has no FP16 units: {listed(map(code, numerics))} would time an emulation, and "
+            f"{'has' if len(numerics) == 1 else 'have'} none."
+        )
+    if len(missing):
+        sentences.append(f"Not to be had on this device: {listed(map(code, missing))}.")
+    return sentences
+
+
+def key(workload: str, variant: str, name: str) -> str:
+    return val("throughput", workload, variant, name)
