@@ -35,7 +35,7 @@ def run_digest(spec: RunSpec) -> str:
     return instrument_digest("halfscale.instruments.train", spec.model, spec.data)
 
 
-def instrument_digest(instrument: str, model: str, data: str) -> str:
+def instrument_digest(instrument: str, model: str, data: str | None) -> str:
     """Return the SHA-256, in hex, over every source that decides what an instrument computes.
 
     That is the instrument with all it imports, and the files of the model and the data, the user's own included.
@@ -43,14 +43,14 @@ def instrument_digest(instrument: str, model: str, data: str) -> str:
     Args:
         instrument: the module's full name.
         model: name of the model, as in a config.
-        data: name of the data.
+        data: name of the data; None where there is none.
 
     Raises:
         ValueError: the model or the data is not to be found.
     """
     modules = [instrument]
     others: list[Path] = []
-    for entry_point in (find_entry_point("model", model), find_entry_point("data", data)):
+    for entry_point in [find_entry_point("model", model), *([find_entry_point("data", data)] if data else [])]:
         if entry_point.source.is_relative_to(PACKAGE):
             modules.append(entry_point.module)
         else:
