@@ -18,11 +18,12 @@ rule throughput:
     params:
         spec=timing_of,
         code=timing_code_of,
+        tunables=TUNABLES,
         folder=subpath(output.steps, parent=True),
     message:
         "throughput {wildcards.workload}"
     shell:
-        "GLIBC_TUNABLES={TUNABLES} "
+        "GLIBC_TUNABLES={params.tunables} "
         "halfscale throughput --spec {params.spec:q} --output {params.folder:q} > {log:q} 2>&1"
 
 

@@ -20,12 +20,13 @@ rule train:
         # The spec and the code it depends on: a change of either runs this again, and nothing else does.
         spec=spec_of,
         code=code_of,
+        tunables=TUNABLES,
         folder=subpath(output.trace, parent=True),
     message:
         "train {wildcards.run}"
     # What was killed cannot say so itself.
     shell:
-        "GLIBC_TUNABLES={TUNABLES} "
+        "GLIBC_TUNABLES={params.tunables} "
         "halfscale train --spec {params.spec:q} --output {params.folder:q} > {log:q} 2>&1 || {{ status=$?; "
         "[ $status -le 128 ] || echo 'halfscale: killed by signal '$((status - 128))' (9 is mostly for want of memory); '"
         "'call again to go on from the last checkpoint' >> {log:q}; exit $status; }}"
