@@ -133,6 +133,22 @@ def test_the_real_sources_serve_names_of_sixty_characters(tmp_path, monkeypatch)
     assert (tmp_path / "paper.pdf").read_bytes().startswith(b"%PDF")
 
 
+@needs_latexmk
+@pytest.mark.slow
+def test_the_real_sources_serve_the_sweeps_of_a_cluster(tmp_path, monkeypatch):
+    """Of 129 arms at seven learning rates, the paper shows the 21 at the reference's and names the files of all."""
+    config = YAML(typ="safe").load(SOURCES.parent / "config" / "cluster.yaml")
+    for key in ("arms", "sweeps"):
+        monkeypatch.setitem(made_up.SETTINGS, key, config[key])
+    make_study_folder(tmp_path, seeds=(0,))
+    draw_stubs(finish(tmp_path))
+    build_paper(tmp_path, SOURCES)
+    build = tmp_path / "paper" / "build"
+    for name in ("generated/arms_defined", "tables/arms", "tables/scaling", "tables/runs"):
+        text = (build / f"{name}.tex").read_text(encoding="utf-8")
+        assert "Not all arms are shown but 21 of 129 of" in text, name
+
+
 def test_without_an_engine_the_error_says_what_to_install(study, tmp_path, monkeypatch):
     monkeypatch.setattr(paper.shutil, "which", lambda name: None)
     with pytest.raises(PaperError, match=r"latexmk or tectonic.* apt-get install latexmk") as caught:
