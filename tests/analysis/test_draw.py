@@ -10,13 +10,15 @@ import zlib
 from importlib.metadata import version
 
 import pytest
+from made_up_timings import make_record, make_steps, make_timing_spec
 
-from halfscale.analysis.collect import collect
+from halfscale.analysis.collect import collect, write_csv
 from halfscale.analysis.draw import draw_figure
 from halfscale.analysis.figures import FIGURES, figure_names
 from halfscale.analysis.tables import write_tables
+from halfscale.analysis.throughput import block_table, throughput_table
 
-NAMES = ["final_gap", "loss_by_arm", "scale_trajectory", "skips_by_cause"]
+NAMES = ["final_gap", "loss_by_arm", "scale_trajectory", "skips_by_cause", "speedup", "step_phases"]
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +27,9 @@ def study(finished_study, tmp_path_factory):
     shutil.copytree(finished_study, folder)
     collect(folder)
     write_tables(folder)
+    record, steps = make_record(make_timing_spec()), make_steps()
+    write_csv(folder / "tables/throughput.csv", throughput_table(record, steps))
+    write_csv(folder / "tables/throughput_blocks.csv", block_table(record, steps))
     return folder
 
 

@@ -1,129 +1,28 @@
 """From made-up step times, whose medians and ratios are known, to the throughput table."""
 
 import math
+from pathlib import Path
 
+import matplotlib as mpl
 import pandas as pd
 import pytest
+from figure_checks import check_readable
+from made_up_timings import make_record, make_steps, make_timing_spec
+from matplotlib.text import Text
 
+from halfscale.analysis import style
+from halfscale.analysis.collect import write_csv
+from halfscale.analysis.figures import speedup, step_phases
+from halfscale.analysis.macros import throughput_values
+from halfscale.analysis.prose.throughput import throughput
 from halfscale.analysis.statistics import median_with_interval
-from halfscale.analysis.throughput import throughput_table, throughput_tex
-from halfscale.study.load import parse_study
-from halfscale.study.records import Effective, Environment
-from halfscale.study.runs import plan_study
-from halfscale.study.throughput import ThroughputSpec
-from halfscale.study.timings import Attained, ThroughputRecord, Timed
-
-BLOCKS = 10
-NOISE = [0.98, 1.0, 1.02, 1.0, 0.99, 1.01, 1.0, 1.0, 1.03, 0.97]
-"""What the machine does to a whole block; its median is 1."""
-
-SECONDS = {"fp32-contiguous-b8": 0.200, "bf16-contiguous-b8": 0.100, "bf16-scaled-contiguous-b8": 0.125}
-ENVIRONMENT = Environment(
-    torch="2",
-    torchvision="0",
-    python="3",
-    platform="Linux-x86_64",
-    device="a CPU",
-    cpu_capability="AVX2",
-    cpu_features=[],
-    native_fp16=False,
-    native_bf16=True,
-    commit="unknown",
-    clean=True,
-)
-
-
-def effective(precision: str) -> Effective:
-    return Effective(
-        device="cpu",
-        precision=precision,  # type: ignore[arg-type]
-        fell_back=False,
-        backend="native",
-        autocast_dtype=None,
-        scaler_enabled=False,
-        tf32_matmul=False,
-        tf32_convolution=False,
-        data="made up",
-    )
+from halfscale.analysis.throughput import block_table, throughput_table, throughput_tex
 
 
 @pytest.fixture
-def spec() -> ThroughputSpec:
-    workload = {
-        "name": "images",
-        "model": "resnet50",
-        "data": "digits",
-        "batch_size": 8,
-        "steps": 1,
-        "optimizer": {"name": "sgd", "lr": 0.1},
-    }
-    study = {
-        "study": "made-up",
-        "seeds": [0],
-        "workloads": [workload],
-        "arms": [{"name": "fp32", "precision": "fp32"}],
-        "experiments": {
-            "throughput": {"levels": {"precision": ["fp32", "bf16", "fp16"], "loss_scaling": [False, True]}}
-        },
-    }
-    return plan_study(parse_study(study, "test")).throughput["images"]
-
-
-@pytest.fixture
-def steps() -> pd.DataFrame:
-    """Ten blocks of three steps each; the third is a straggler that no median may notice."""
-    rows = []
-    for block in range(BLOCKS):
-        for position, (variant, seconds) in enumerate(SECONDS.items()):
-            for loader, factor in ((False, 1.0), (True, 1.25)):
-                for step, straggler in enumerate((1.0, 1.0, 7.0)):
-                    whole = seconds * factor * NOISE[block] * straggler
-                    phases = {"forward": whole / 4, "backward": whole / 2, "optimizer": whole / 4}
-                    place = {"block": block, "position": position, "variant": variant, "loader": loader, "step": step}
-                    rows.append({**place, "seconds": whole, **phases, "wall": seconds * NOISE[block] * 1.25})
-    return pd.DataFrame(rows)
-
-
-@pytest.fixture
-def table(spec: ThroughputSpec, steps: pd.DataFrame) -> pd.DataFrame:
-    timed = [
-        Timed(
-            variant=variant.name,
-            status="timed" if variant.name in SECONDS else "numerics only",
-            effective=effective(variant.precision) if variant.name in SECONDS else None,
-            warmup=10,
-            steady=True,
-            scale=None,
-            skipped=0,
-        )
-        for variant in spec.variants
-        if variant.name != "fp32-scaled-contiguous-b8"
-    ]
-    timed.append(
-        Timed(
-            variant="fp32-scaled-contiguous-b8",
-            status="unavailable",
-            effective=None,
-            warmup=0,
-            steady=False,
-            scale=None,
-            skipped=0,
-        )
-    )
-    record = ThroughputRecord(
-        spec=spec,
-        spec_hash=spec.hash,
-        timed=timed,
-        flops={"8": 400_000_000_000},
-        samples_per_target=1,
-        attained=Attained(gemm={"fp32": 4e12, "bf16": 8e12}, copy_bandwidth=1e10, transfer={}),
-        threads=2,
-        environment=ENVIRONMENT,
-        code="",
-        seconds=1.0,
-        steps_sha256="",
-    )
-    return throughput_table(record, steps).set_index("variant")
+def table() -> pd.DataFrame:
+    spec = make_timing_spec()
+    return throughput_table(make_record(spec), make_steps()).set_index("variant")
 
 
 def test_time_is_the_median_of_block_medians(table: pd.DataFrame) -> None:
@@ -188,3 +87,74 @@ def test_a_bootstrap_interval_is_the_same_every_time_and_needs_two_values() -> N
     assert 1.0 <= first.low < 3.0 < first.high <= 10.0
     assert math.isnan(median_with_interval([5.0]).low)
     assert math.isnan(median_with_interval([]).median)
+
+
+@pytest.fixture
+def folder(table: pd.DataFrame, tmp_path: Path) -> Path:
+    """A study folder with the tables that the figures read."""
+    write_csv(tmp_path / "tables/throughput.csv", table.reset_index())
+    write_csv(tmp_path / "tables/throughput_blocks.csv", block_table(make_record(make_timing_spec()), make_steps()))
+    return tmp_path
+
+
+def test_blocks_have_their_own_speed_ups() -> None:
+    blocks = block_table(make_record(make_timing_spec()), make_steps())
+    assert len(blocks) == 3 * 10
+    assert set(blocks.loc[blocks["variant"] == "bf16-contiguous-b8", "speedup"].round(9)) == {2.0}
+    assert blocks.loc[blocks["variant"] == "fp32-contiguous-b8", "speedup"].isna().all()
+
+
+def test_the_speed_ups_are_drawn_with_those_that_have_none_named(folder: Path) -> None:
+    with mpl.rc_context(style.RC):
+        figure = speedup.draw(folder)
+        figure.draw_without_rendering()
+        check_readable(figure)
+    written = [text.get_text() for text in figure.findobj(Text)]
+    assert "2.00 [2.00, 2.00]" in written
+    assert written.count("numerics only") == 2
+    assert "fp32-contiguous-b8" not in written
+
+
+def test_the_phases_of_a_step_are_drawn(folder: Path) -> None:
+    with mpl.rc_context(style.RC):
+        figure = step_phases.draw(folder)
+        figure.draw_without_rendering()
+        check_readable(figure)
+    written = [text.get_text() for text in figure.findobj(Text)]
+    assert "200 ms" in written
+    assert "20.0 %, input-bound" in written
+    (ax,) = figure.axes
+    assert [round(bar.get_width(), 6) for bar in ax.patches[:3]] == [50.0, 100.0, 50.0]
+
+
+def test_the_text_says_what_the_intervals_say(table: pd.DataFrame) -> None:
+    text = throughput(table.reset_index())
+    assert r"\code{bf16-contiguous-b8} is faster than FP32" in text
+    assert r"The scaler of \code{bf16-scaled-contiguous-b8} makes its step" in text
+    assert "This CPU has no FP16 units" in text
+    assert r"Not to be had on this device: \code{fp32-scaled-contiguous-b8}." in text
+    assert "not steady" not in text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (1.01, 1.2, "faster than FP32"),
+        (0.8, 0.99, "slower than FP32"),
+        (0.99, 1.01, "as fast as FP32, to two per cent"),
+        (0.9, 1.1, "not told apart from FP32"),
+    ],
+)
+def test_a_verdict_for_every_interval(table: pd.DataFrame, low: float, high: float, verdict: str) -> None:
+    table.loc["bf16-contiguous-b8", ["speedup_low", "speedup_high"]] = low, high
+    assert rf"\code{{bf16-contiguous-b8}} is {verdict}" in throughput(table.reset_index())
+
+
+def test_every_number_of_the_text_is_a_macro(table: pd.DataFrame) -> None:
+    values = dict(throughput_values(table.reset_index()))
+    assert values["throughput.images.bf16-contiguous-b8.speedup"] == "$2.00$"
+    assert values["throughput.images.fp32-contiguous-b8.step_ms"] == "$200$"
+    text = throughput(table.reset_index())
+    keys = [part.split("}")[0] for part in text.split(r"\val{")[1:]]
+    assert keys
+    assert set(keys) <= values.keys()

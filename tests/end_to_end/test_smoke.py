@@ -11,11 +11,13 @@ import pandas as pd
 import pytest
 from ruamel.yaml import YAML
 
+from halfscale.analysis.figures import figure_names
 from halfscale.study.load import load_study
 from halfscale.study.runs import plan_study
 
 ROOT = Path(__file__).parents[2]
 SMOKE = ROOT / "config" / "smoke.yaml"
+TABLES = ("tables/runs.csv", "tables/arms.csv", "tables/gaps.csv", "tables/throughput.csv")
 LATEX = shutil.which("latexmk") or shutil.which("tectonic")
 
 Snakemake = Callable[..., subprocess.CompletedProcess[str]]
@@ -39,9 +41,9 @@ def planned_jobs(output: str) -> dict[str, int]:
 
 
 def test_everything_is_there(smoke: Path) -> None:
-    for name in ("plan.json", "traces.parquet", "tables/runs.csv", "tables/arms.csv", "tables/gaps.csv"):
+    for name in ("plan.json", "traces.parquet", *TABLES):
         assert (smoke / name).stat().st_size > 0
-    for figure in ("scale_trajectory", "loss_by_arm", "skips_by_cause", "final_gap"):
+    for figure in figure_names():
         for suffix in ("pdf", "png", "json"):
             assert (smoke / "figures" / f"{figure}.{suffix}").stat().st_size > 0
     assert (smoke / "paper.pdf").exists() is bool(LATEX)
@@ -66,6 +68,19 @@ def test_a_second_call_has_nothing_to_do(smoke_folder: Path, snakemake: Snakemak
         assert "Nothing to be done" in done.stdout
 
 
+def test_what_a_failed_job_took_away_is_made_anew(smoke_folder: Path, smoke: Path, snakemake: Snakemake) -> None:
+    """Of a job that fails Snakemake removes the outputs; what was once made from them must not pass for up to date."""
+    summary = next(path for path in sorted(smoke.glob("runs/*/summary.json")) if "transformer" in str(path))
+    for taken, jobs in [
+        (smoke / "tables/runs.csv", {"collect": 1, "tables": 1}),
+        (summary, {"train": 1, "collect": 1, "tables": 1}),
+    ]:
+        taken.rename(smoke_folder / "aside")
+        done = snakemake(smoke_folder, "--configfile", SMOKE, "--dry-run")
+        (smoke_folder / "aside").rename(taken)
+        assert jobs.items() <= planned_jobs(done.stdout).items(), done.stdout
+
+
 def test_one_arms_growth_interval_reruns_that_arm_and_what_depends_on_it(
     smoke_folder: Path, snakemake: Snakemake, tmp_path: Path
 ) -> None:
@@ -75,7 +90,7 @@ def test_one_arms_growth_interval_reruns_that_arm_and_what_depends_on_it(
 
     config = edited(tmp_path, edit)
     done = snakemake(smoke_folder, "--configfile", config, "--dry-run")
-    expected = {"plan": 1, "train": 2, "collect": 1, "tables": 1, "figure": 4, "macros": 1, "all": 1}
+    expected = {"plan": 1, "train": 2, "collect": 1, "tables": 1, "figure": 6, "macros": 1, "all": 1}
     assert planned_jobs(done.stdout) == expected | ({"paper": 1} if LATEX else {})
     changed = set(re.findall(r"runs/([^/\s]+)/summary\.json", done.stdout))
     arms = {member.run_id: member.arm for member in plan_study(load_study([config])).members}

@@ -14,6 +14,7 @@ import pandas as pd
 from halfscale.analysis.collect import read_plan, read_summaries
 from halfscale.analysis.latex import escape, number, percent, scale, setting
 from halfscale.analysis.tables import MEANS, TOTALS, read_arms
+from halfscale.analysis.throughput import read_throughput_table
 from halfscale.study.records import Summary
 from halfscale.study.runs import Roster
 from halfscale.study.whole import write_text
@@ -47,6 +48,7 @@ def write_macros(folder: Path) -> None:
             *(item for workload in plan.study.workloads for item in workload_values(workload, arms)),
             *((f"{workload}.floor", number(floor)) for workload, floor in floors.items()),
             *(item for arm in arms.itertuples() for item in arm_values(arm)),
+            *(throughput_values(read_throughput_table(folder)) if plan.throughput else []),
         ]
     )
     write_text(folder / "paper" / "macros.json", json.dumps(values, indent=1) + "\n")
@@ -155,6 +157,16 @@ def arm_values(arm: Any) -> Iterator[tuple[str, str]]:
     for name in ("gap", "gap_low", "gap_high"):
         yield f"{key}.{name}", number(float(getattr(arm, name)))
     yield f"{key}.gap_n", number(None if pd.isna(arm.gap_n) else int(arm.gap_n))
+
+
+def throughput_values(variants: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    """Yield what each timed variant came to, from its row of throughput.csv."""
+    for row in variants[variants["status"] == "timed"].to_dict("records"):
+        key = f"throughput.{row['workload']}.{row['variant']}"
+        for name in ("step_ms", "samples_per_second", "targets_per_second", "speedup", "scaler_cost", "tflops"):
+            yield f"{key}.{name}", number(float(row[name]))
+        for name in ("share_of_gemm", "waiting"):
+            yield f"{key}.{name}", percent(float(row[name]))
 
 
 def distinct(values: Iterable[str]) -> str:

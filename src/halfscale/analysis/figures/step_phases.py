@@ -35,7 +35,7 @@ def draw(folder: Path) -> Figure:
         str(workload): timed.loc[timed["workload"] == workload, "variant"].tolist()
         for workload in variants["workload"].unique()
     }
-    figure, panels = rows_of_arms(shown, variant_colours(variants), right=1.62, sharex=False)
+    figure, panels = rows_of_arms(shown, variant_colours(variants), right=2.2, sharex=False)
     for workload, ax in panels.items():
         for row, variant in enumerate(timed[timed["workload"] == workload].to_dict("records")):
             left = 0.0
@@ -44,7 +44,7 @@ def draw(folder: Path) -> Figure:
                 ax.barh(row, width, left=left, height=0.66, color=colour, edgecolor="white", linewidth=0.5)
                 left += width
             side_note(ax, row, STEP_AT, f"{variant['step_ms']:.3g} ms")
-            flag = " (input-bound)" if variant["input_bound"] else ""
+            flag = ", input-bound" if variant["input_bound"] else ""
             side_note(ax, row, WAITING_AT, f"{100 * variant['waiting']:.1f} %{flag}", MUTED)
         ax.set_xlim(left=0)
         ax.set_xlabel("time of a step (ms)")

@@ -45,7 +45,8 @@ def write_prose(measured: Measured, described: Iterable[str]) -> dict[str, str]:
 
 def experiments(measured: Measured) -> str:
     """Return the commands that read the sections of what the study measures beside its runs."""
-    return "" if measured.variants is None else "\\input{sections/throughput}\n"
+    nothing = "% Nothing is measured beside the training runs.\n"
+    return nothing if measured.variants is None else "\\input{sections/throughput}\n"
 
 
 def by_workload(measured: Measured, write: Callable[[str, Measured], str]) -> str:
