@@ -19,3 +19,5 @@ rule all:
     input:
         study_targets(),
     localrule: True
+    message:
+        "study {STUDY.study}"

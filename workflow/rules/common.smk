@@ -52,15 +52,29 @@ wildcard_constraints:
 
 
 def study_targets():
-    """The files that a study ends with; without a LaTeX engine, all but the paper."""
-    targets = [f"{FOLDER}/tables/arms.csv", f"{FOLDER}/paper/macros.json"]
+    """The files that a study ends with; without a LaTeX engine, all but the paper.
+
+    What lies between is among them. Of a job that failed Snakemake removes the outputs, and it does not miss them
+    where what was once made from them is still there: old tables would pass for those of the new runs.
+    """
+    targets = run_records(None) + experiment_records()
+    targets += [f"{FOLDER}/{name}" for name in ("plan.json", "traces.parquet", "tables/runs.csv", "tables/arms.csv")]
     targets += [f"{FOLDER}/figures/{figure}.pdf" for figure in FIGURES]
-    targets += experiment_tables("csv")
+    targets += experiment_tables("csv") + [f"{FOLDER}/paper/macros.json"]
     if shutil.which("latexmk") or shutil.which("tectonic"):
         targets.append(f"{FOLDER}/paper.pdf")
     else:
         logger.warning("No LaTeX engine: the study will end without paper.pdf. Install latexmk or tectonic.")
     return targets
+
+
+def experiment_records():
+    """The records of everything that the study measures beside its runs."""
+    return [
+        f"{FOLDER}/throughput/{workload}/{name}"
+        for workload in PLAN.throughput
+        for name in ("steps.parquet", "throughput.json")
+    ]
 
 
 def experiment_tables(ending):
