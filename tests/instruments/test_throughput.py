@@ -44,7 +44,7 @@ def make_timing() -> MakeTiming:
             "optimizer": {"name": "sgd", "lr": 0.1, "momentum": 0.9},
             **(workload or {}),
         }
-        timing = {"blocks": 3, "steps": 5, "threads": 1, "levels": levels or {}, **settings}
+        timing = {"blocks": 3, "steps": 5, "threads": 1, "emulated": True, "levels": levels or {}, **settings}
         study = {
             "study": "tiny",
             "seeds": [3],
@@ -114,20 +114,21 @@ def test_weights_stay_where_they_are(make_timing: MakeTiming) -> None:
         assert all(parameter.grad is None for parameter in prepared.model.parameters())
 
 
-def test_fp16_without_the_units_is_numerics_only(
+def test_a_format_without_units_is_numerics_only(
     make_timing: MakeTiming, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "has_native_fp16", lambda device: False)
-    spec = make_timing(levels={"precision": ["fp32", "fp16", "tf32"]})
+    monkeypatch.setattr(module, "has_native_bf16", lambda device: False)
+    spec = make_timing(levels={"precision": ["fp32", "fp16", "bf16", "tf32"]}, emulated=False)
     throughput(spec, tmp_path)
     record, steps = read_throughput(tmp_path, spec)
-    assert [timed.status for timed in record.timed] == ["timed", "numerics only", "unavailable"]
+    assert [timed.status for timed in record.timed] == ["timed", "numerics only", "numerics only", "unavailable"]
     assert set(steps["variant"]) == {"fp32-contiguous-b8"}
-    assert [timed.effective is None for timed in record.timed] == [False, True, True]
+    assert [timed.effective is None for timed in record.timed] == [False, True, True, True]
 
 
-def test_native_fp16_is_timed_when_asked_for(make_timing: MakeTiming, tmp_path: Path) -> None:
-    spec = make_timing(levels={"precision": ["fp16"], "loss_scaling": [True]}, native_fp16=True)
+def test_an_emulated_format_is_timed_when_asked_for(make_timing: MakeTiming, tmp_path: Path) -> None:
+    spec = make_timing(levels={"precision": ["fp16"], "loss_scaling": [True]})
     throughput(spec, tmp_path)
     (timed,) = read_throughput(tmp_path, spec)[0].timed
     assert timed.status == "timed"

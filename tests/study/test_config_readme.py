@@ -69,7 +69,7 @@ def test_what_the_example_calls_a_default_is_one():
     assert marked == [
         *("device", "backend", "threads", "reference", "accumulate", "clip_norm"),
         *("init_scale", "growth_factor", "backoff_factor"),
-        *("blocks", "steps", "warmup", "native_fp16", "compile", "fused"),
+        *("blocks", "steps", "warmup", "emulated", "compile", "fused"),
     ]
     before = plan_study(parse_study(settings, "example"))
     timing = settings["experiments"]["throughput"]

@@ -189,6 +189,6 @@ def throughput_tex(table: pd.DataFrame) -> str:
         "of forward and backward pass over the time; of GEMM: as a share of what a square matrix product attains in "
         "this precision. Waiting: share of a step that waits for its batch when the loader makes it"
         + (r"; $^\ast$: input-bound." if (table["status"].eq("timed") & table["input_bound"].eq(True)).any() else ".")
-        + " Numerics only: FP16 on a CPU without FP16 units, whose time says nothing about hardware."
+        + " Numerics only: a format for which the CPU has no units, whose time says nothing about hardware."
     )
     return longtable(columns, groups, caption=caption, label="tab:throughput")

@@ -23,7 +23,7 @@ from halfscale.instruments.clock import Clock, make_clock
 from halfscale.instruments.count_flops import count_flops
 from halfscale.instruments.describe import describe_environment
 from halfscale.instruments.timed_step import Prepared, prepare_variant, settle
-from halfscale.machine.devices import be_fast, has_native_fp16, has_precision
+from halfscale.machine.devices import be_fast, has_native_bf16, has_native_fp16, has_precision
 from halfscale.numerics.precision import DeviceType, choose_device
 from halfscale.study.sources import instrument_digest
 from halfscale.study.throughput import ThroughputSpec, Variant
@@ -110,9 +110,8 @@ def status_of(variant: Variant, spec: ThroughputSpec, device: DeviceType) -> Any
     """Return whether a variant is timed here, and if not why."""
     if not has_precision(device, variant.precision):
         return "unavailable"
-    if variant.precision == "fp16" and not has_native_fp16(device) and not spec.native_fp16:
-        return "numerics only"
-    return "timed"
+    has_units = {"fp16": has_native_fp16, "bf16": has_native_bf16}.get(variant.precision, lambda device: True)
+    return "timed" if has_units(device) or spec.emulated else "numerics only"
 
 
 def first_of_each_batch(prepared: list[Prepared]) -> list[Prepared]:

@@ -55,8 +55,8 @@ class Throughput(Model):
     """Least steps of a variant before the first block; more until the median of five is steady to 2 %."""
     threads: Count | None = None
     """CPU threads; all cores when left out, for nothing else runs meanwhile."""
-    native_fp16: bool = False
-    """Whether FP16 is timed on a CPU with no FP16 units too. It is ten times slower there, and takes as long."""
+    emulated: bool = False
+    """Whether FP16 and BF16 are timed on a CPU without their units too, where they are many times slower than FP32."""
     levels: Levels = Levels()
     """What is crossed."""
 
@@ -94,7 +94,7 @@ class ThroughputSpec(Spec):
     steps: Count
     warmup: Count
     threads: Count | None
-    native_fp16: bool
+    emulated: bool
     seed: int
     device: Literal["auto", "cpu", "cuda"]
 
@@ -122,7 +122,7 @@ def throughput_spec(
 ) -> ThroughputSpec:
     """Return the spec that times one workload."""
     shared = {name: getattr(workload, name) for name in ("model", "model_args", "data", "data_args", "optimizer")}
-    counts = {name: getattr(settings, name) for name in ("blocks", "steps", "warmup", "threads", "native_fp16")}
+    counts = {name: getattr(settings, name) for name in ("blocks", "steps", "warmup", "threads", "emulated")}
     return ThroughputSpec(
         workload=workload.name,
         variants=cross(settings.levels, workload),

@@ -36,7 +36,7 @@ class Timed(Model):
 
     variant: str
     status: Literal["timed", "numerics only", "unavailable"]
-    """numerics only: FP16 on a CPU without FP16 units, whose time says nothing about hardware."""
+    """numerics only: a format for which the CPU has no units, whose time says nothing about hardware."""
     effective: Effective | None
     """None where it was not timed."""
     warmup: int

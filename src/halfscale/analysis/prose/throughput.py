@@ -86,8 +86,8 @@ def not_timed(rows: pd.DataFrame) -> list[str]:
     sentences = []
     if len(numerics):
         sentences.append(
-            f"This CPU has no FP16 units: {listed(map(code, numerics))} would time an emulation, and "
-            f"{'has' if len(numerics) == 1 else 'have'} none."
+            f"The CPU has no units for the format of {listed(map(code, numerics))}: the time would be an emulation's, and "
+            "none was taken."
         )
     if len(missing):
         sentences.append(f"Not to be had on this device: {listed(map(code, missing))}.")
