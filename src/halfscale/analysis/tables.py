@@ -99,20 +99,13 @@ def gap_table(runs: pd.DataFrame, reference_of: Mapping[str, str]) -> pd.DataFra
         runs: as read_runs gives them.
         reference_of: the reference of each arm, as references gives them.
     """
-    tables = []
-    losses = runs[["workload", "arm", "seed", *GAPS.values()]]
-    by_arm = {key: group.set_index("seed") for key, group in losses.groupby(["workload", "arm"], sort=False)}
-    for (workload, arm), group in by_arm.items():
-        reference = reference_of[str(arm)]
-        if arm == reference:
-            continue
-        base = by_arm[workload, reference]
-        gaps = {name: paired_gaps(group[loss], base[loss]) for name, loss in GAPS.items()}
-        table = group.reset_index()[["workload", "arm", "seed"]]
-        tables.append(table.assign(reference=reference, **{name: gap.array for name, gap in gaps.items()}))
+    runs = runs.assign(reference=runs["arm"].map(reference_of))
+    compared = runs[runs["arm"] != runs["reference"]]
+    own = compared.set_index(["workload", "reference", "seed"])
+    base = runs.set_index(["workload", "arm", "seed"])
+    gaps = {name: paired_gaps(own[loss], base[loss]).array for name, loss in GAPS.items()}
     names = ["reference"] if len(set(reference_of.values())) > 1 else []
-    columns = ["workload", "arm", "seed", *names, *GAPS]
-    return pd.concat(tables, ignore_index=True)[columns] if tables else pd.DataFrame(columns=columns)
+    return compared.assign(**gaps)[["workload", "arm", "seed", *names, *GAPS]].reset_index(drop=True)
 
 
 def arm_table(runs: pd.DataFrame, gaps: pd.DataFrame) -> pd.DataFrame:
