@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from halfscale.machine import leases
 from halfscale.study.load import load_study
@@ -171,3 +172,11 @@ def test_a_run_that_may_use_a_gpu_leases_one_and_a_run_on_the_cpu_does_not(
         [sys.executable, "-c", TRAIN, spec], env=environment, stdout=subprocess.PIPE, text=True, check=True
     )
     assert done.stdout.split() == [device, sees]
+
+
+def test_one_gpu_run_at_a_time_on_one_machine_and_as_many_as_slurm_grants_on_a_cluster() -> None:
+    """Without a limit Snakemake ignores a resource; on a cluster a limit would count all nodes together."""
+    yaml = YAML(typ="safe", pure=True)
+    here, cluster = (yaml.load(ROOT / "profiles" / name / "config.yaml")["resources"] for name in ("default", "slurm"))
+    assert here["gpu"] == 1
+    assert "gpu" not in cluster
