@@ -40,6 +40,8 @@ class Part(StrEnum):
 
     STABILITY = "stability"
     THROUGHPUT = "throughput"
+    MEMORY = "memory"
+    ROOFLINE = "roofline"
 
 
 @app.command()
@@ -125,6 +127,49 @@ def throughput(
 
 
 @app.command()
+def memory(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for memory.json.")],
+    spec: Annotated[str | None, typer.Option(help="A spec, as JSON text or as a file that holds it.")] = None,
+    config: Config = None,
+    case: Annotated[str | None, typer.Option(help="In place of --spec: a case of the config's memory.")] = None,
+) -> None:
+    """Predict the memory of a training step, by kind, and the largest batch of each device."""
+    from halfscale.study.choose import choose_memory, parse_spec
+    from halfscale.study.memory import MemorySpec
+
+    chosen = parse_spec(spec, MemorySpec) if spec else choose_memory(config or [DEFAULT_CONFIG], case)
+
+    from halfscale.analysis.memory import describe_memory
+    from halfscale.instruments.memory import memory as predict_memory
+    from halfscale.machine.leases import leased_device
+
+    with nullcontext() if chosen.device == "cpu" else leased_device():
+        record = predict_memory(chosen, output)
+    typer.echo(describe_memory(record))
+    typer.echo(output / "memory.json")
+
+
+@app.command()
+def roofline(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for roofline.json.")],
+    spec: Annotated[str | None, typer.Option(help="A spec, as JSON text or as a file that holds it.")] = None,
+    config: Config = None,
+    case: Annotated[str | None, typer.Option(help="In place of --spec: a case of the config's roofline.")] = None,
+) -> None:
+    """Predict the time of a training step on hardware that is not here, as data sheets bound it."""
+    from halfscale.study.choose import choose_roofline, parse_spec
+    from halfscale.study.roofline import RooflineSpec
+
+    chosen = parse_spec(spec, RooflineSpec) if spec else choose_roofline(config or [DEFAULT_CONFIG], case)
+
+    from halfscale.analysis.roofline import describe_roofline
+    from halfscale.instruments.roofline import roofline as predict_time
+
+    typer.echo(describe_roofline(predict_time(chosen, output)))
+    typer.echo(output / "roofline.json")
+
+
+@app.command()
 def collect(folder: Folder) -> None:
     """Gather a study's runs into one table and one trace file."""
     from halfscale.analysis.collect import collect as collect_runs
@@ -137,14 +182,16 @@ def collect(folder: Folder) -> None:
 @app.command()
 def tables(folder: Folder, of: Annotated[Part, typer.Option(help="Which part of the study.")] = Part.STABILITY) -> None:
     """Make the tables of a study, as CSV and as LaTeX."""
-    if of is Part.STABILITY:
-        from halfscale.analysis.tables import write_tables
-
-        write_tables(folder)
-    else:
-        from halfscale.analysis.throughput import write_throughput_tables
-
-        write_throughput_tables(folder)
+    match of:
+        case Part.STABILITY:
+            from halfscale.analysis.tables import write_tables as write
+        case Part.THROUGHPUT:
+            from halfscale.analysis.throughput import write_throughput_tables as write
+        case Part.MEMORY:
+            from halfscale.analysis.memory import write_memory_tables as write
+        case Part.ROOFLINE:
+            from halfscale.analysis.roofline import write_roofline_tables as write
+    write(folder)
     for path in sorted((folder / "tables").iterdir()):
         typer.echo(path)
 

@@ -55,6 +55,7 @@ def test_the_models_are_all_reached():
         *("Study", "Workload", "SGD", "AdamW", "Schedule", "Sweep"),
         *("Arm", "DynamicLossScaling", "StaticLossScaling", "NoLossScaling", "Inject"),
         *("Experiments", "Throughput", "Levels"),
+        *("Memory", "MemoryCase", "Roofline", "RooflineCase", "Image", "Tokens"),
     }
 
 

@@ -9,7 +9,8 @@ from halfscale.instruments.measure_memory import MeasurementError, measure_memor
 from halfscale.instruments.predict_memory import Law, memory_law, predict
 from halfscale.machine.peaks import DEVICES
 from halfscale.numerics.precision import DeviceType, choose_device
-from halfscale.study.memory import Largest, Measurement, MemoryCase, MemoryRecord, MemorySpec, Prediction
+from halfscale.study.memory import MemoryCase, MemorySpec
+from halfscale.study.predictions import Largest, Measurement, MemoryRecord, Prediction
 from halfscale.study.sealed import write_sealed
 from halfscale.study.sources import instrument_digest
 from halfscale.study.step import Predicted

@@ -11,7 +11,7 @@ import numpy as np
 from halfscale.errors import UserError
 from halfscale.instruments.largest_batch import largest_batch
 from halfscale.instruments.trace_step import Accounting, StepTrace, trace_step
-from halfscale.study.memory import KindBytes, Prediction
+from halfscale.study.predictions import KindBytes, Prediction
 from halfscale.study.step import KINDS, Predicted, Step
 
 SMALLEST: dict[Accounting, int] = {"cpu": 32, "cuda": 2}

@@ -11,7 +11,8 @@ from pathlib import Path
 from halfscale.instruments.trace_step import Operation, trace_step
 from halfscale.machine.peaks import DEVICES, Device
 from halfscale.study.arm import Precision
-from halfscale.study.roofline import Roof, RooflineRecord, RooflineSpec
+from halfscale.study.predictions import Roof, RooflineRecord
+from halfscale.study.roofline import RooflineSpec
 from halfscale.study.sealed import write_sealed
 from halfscale.study.sources import instrument_digest
 from halfscale.study.step import Predicted

@@ -1,6 +1,6 @@
 """One run of a study, by its spec or by what it is called."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -9,6 +9,8 @@ from pydantic import ValidationError
 from halfscale.study.explain import explain
 from halfscale.study.identity import Spec
 from halfscale.study.load import ConfigError, load_study
+from halfscale.study.memory import MemorySpec
+from halfscale.study.roofline import RooflineSpec
 from halfscale.study.runs import plan_study
 from halfscale.study.spec import RunSpec
 from halfscale.study.throughput import ThroughputSpec
@@ -69,3 +71,32 @@ def choose_throughput(config: Sequence[Path], workload: str | None) -> Throughpu
     if workload not in timed:
         raise ConfigError(f"--workload {workload}: is not timed by this config; allowed: {', '.join(timed) or 'none'}")
     return timed[workload]
+
+
+def choose_memory(config: Sequence[Path], case: str | None) -> MemorySpec:
+    """Return the memory spec of a case.
+
+    Raises:
+        ConfigError: the config is bad, or it has no such case.
+    """
+    return choose_case(plan_study(load_study(config)).memory, case)
+
+
+def choose_roofline(config: Sequence[Path], case: str | None) -> RooflineSpec:
+    """Return the roofline spec of a case.
+
+    Raises:
+        ConfigError: the config is bad, or it has no such case.
+    """
+    return choose_case(plan_study(load_study(config)).roofline, case)
+
+
+def choose_case(specs: Mapping[str, AnySpec], case: str | None) -> AnySpec:
+    """Return the spec of a case by its name.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if case is None or case not in specs:
+        raise ConfigError(f"--case {case}: this config has none of that name; allowed: {', '.join(specs) or 'none'}")
+    return specs[case]

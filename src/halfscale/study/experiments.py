@@ -1,6 +1,8 @@
 """What a study measures beside its training runs. One file an experiment holds its config and its spec."""
 
+from halfscale.study.memory import Memory
 from halfscale.study.model import Model
+from halfscale.study.roofline import Roofline
 from halfscale.study.throughput import Throughput
 
 
@@ -9,3 +11,7 @@ class Experiments(Model):
 
     throughput: Throughput | None = None
     """Time and rate of a training step, by precision and whatever else may differ."""
+    memory: Memory | None = None
+    """Memory of a training step, by kind, predicted at any size and held against this machine."""
+    roofline: Roofline | None = None
+    """Time of a training step on hardware that is not here, as data sheets bound it."""

@@ -1,4 +1,4 @@
-"""The roofline experiment: its config, its spec and its record."""
+"""The roofline experiment: its config and its spec."""
 
 from typing import Annotated, Literal
 
@@ -7,7 +7,6 @@ from pydantic import Field, field_validator
 from halfscale.study.arm import Precision
 from halfscale.study.identity import Spec
 from halfscale.study.model import Count, Model, Name
-from halfscale.study.sealed import Sealed
 from halfscale.study.step import Step, refuse_repeated
 
 
@@ -46,41 +45,6 @@ class RooflineSpec(Spec):
 
     spec: Literal["halfscale-roofline-v1"] = "halfscale-roofline-v1"
     case: RooflineCase
-
-
-class Roof(Model):
-    """One training step on one device in one precision, as its data sheet bounds it."""
-
-    device: str
-    precision: Precision
-    seconds: float
-    """Sum over operations of the larger of FLOP over peak and bytes over bandwidth: no step is faster."""
-    speedup: float
-    """Seconds in fp32 over seconds in this precision."""
-    matrix_share: float
-    """Share of the seconds in convolutions, products and attention: what tensor cores compute."""
-    compute_bound: float
-    """Share of the seconds in operations bound by their FLOP and not by their bytes."""
-    amdahl: float
-    """The bound on the speed-up from fp32's seconds alone: 1 / ((1 - f) / 2 + f / s), where f is the share of fp32's
-    seconds in what tensor cores compute and s the ratio of the peaks. All other operations gain at most 2, for bytes at
-    most halve; tf32 halves none, and there it is 1 / ((1 - f) + f / s)."""
-
-
-class RooflineRecord(Sealed):
-    """What the roofline instrument found of one case."""
-
-    spec: RooflineSpec
-    parameters: int
-    """Of the model."""
-    flops: int
-    """Of forward and backward pass, 2 a multiply-add, attention counted in full and not halved for its mask."""
-    bytes: dict[str, int]
-    """Read and written by all operations of the step, by precision."""
-    roofs: list[Roof]
-    code: str
-    """Hash of the package sources that the record depends on."""
-    seconds: float
 
 
 def roofline_specs(settings: Roofline | None) -> dict[Name, RooflineSpec]:

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 
 from halfscale.study.arm import Arm
 from halfscale.study.config import Study
+from halfscale.study.memory import MemorySpec, memory_specs
 from halfscale.study.model import Model, Name
+from halfscale.study.roofline import RooflineSpec, roofline_specs
 from halfscale.study.spec import RunSpec
 from halfscale.study.sweep import expand_sweeps
 from halfscale.study.throughput import ThroughputSpec, throughput_spec
@@ -32,6 +34,10 @@ class Roster(Model):
     members: list[Member]
     throughput: dict[str, ThroughputSpec]
     """By the name of the workload that is timed; empty where the study times none."""
+    memory: dict[str, MemorySpec]
+    """By the name of the case whose memory is predicted."""
+    roofline: dict[str, RooflineSpec]
+    """By the name of the case whose time is predicted."""
 
     def to_json(self) -> str:
         """Return the roster as JSON text, the same for the same study."""
@@ -60,7 +66,15 @@ def plan_study(study: Study) -> Plan:
                 run_id = spec.run_id
                 runs[run_id] = spec
                 members.append(Member(workload=workload.name, arm=arm.name, seed=seed, run_id=run_id))
-    return Plan(study=study, arms=arms, members=members, runs=runs, throughput=plan_throughput(study))
+    return Plan(
+        study=study,
+        arms=arms,
+        members=members,
+        runs=runs,
+        throughput=plan_throughput(study),
+        memory=memory_specs(study.experiments.memory, study.device),
+        roofline=roofline_specs(study.experiments.roofline),
+    )
 
 
 def member_specs(roster: Roster) -> Iterator[tuple[Member, RunSpec]]:
