@@ -86,3 +86,12 @@ def test_bad_settings_are_refused(study: Study, settings: dict[str, object], mes
 
 def test_defaults_are_the_protocols() -> None:
     assert (Throughput().blocks, Throughput().steps, Throughput().warmup) == (10, 10, 10)
+
+
+def test_the_gpu_study_times_the_published_size_over_every_level() -> None:
+    """{fp32, tf32, bf16, fp16} x {NCHW, channels_last} x {32, 128, 256}, ResNet-50 at 224 x 224."""
+    plan = plan_study(load_study([CONFIG / "gpu.yaml"]))
+    (spec,) = plan.throughput.values()
+    assert (spec.model, spec.data_args["image_size"], spec.model_args["num_classes"]) == ("resnet50", 224, 1000)
+    assert len(spec.variants) == 4 * 2 * 3
+    assert all(run.device == "cuda" for run in plan.runs.values())

@@ -1,0 +1,80 @@
+"""Does the throughput instrument measure what it says? Two checks of it by itself.
+
+    python benchmarks/throughput_self_check.py [blocks] [steps]
+
+A/A: two variants that are the same. The interval of their ratio is to hold 1, and on a quiet machine to be narrower
+than 3 %. Planted: one of the two works 10 % longer. The interval is to hold 1.1, and not 1.
+"""
+
+import os
+import sys
+import time
+from typing import Any
+
+import pandas as pd
+
+from halfscale.analysis.statistics import median_with_interval
+from halfscale.instruments.clock import HostClock
+from halfscale.instruments.throughput import take_blocks, warm_up
+from halfscale.instruments.timed_step import Marks, Prepared, prepare_variant
+from halfscale.machine.devices import be_fast
+from halfscale.study.choose import choose_throughput
+from halfscale.study.throughput import ThroughputSpec, Variant
+from halfscale.workloads.registry import build_data
+
+PLANTED = 1.10
+
+
+class Labelled(Variant):
+    """A variant with a label of its own, so that the same one can stand in a block twice."""
+
+    label: str
+
+    @property
+    def name(self) -> str:
+        return self.label
+
+
+class Slower(Prepared):
+    """A variant whose optimizer takes a tenth of the whole step longer."""
+
+    def step(self, clock: Any, batch: Any = None) -> Marks:
+        marks = super().step(clock, batch)
+        until = time.perf_counter() + (PLANTED - 1) * clock.seconds(marks.start, marks.optimizer)
+        while time.perf_counter() < until:
+            pass
+        return marks._replace(optimizer=clock.mark())
+
+
+def twin(spec: ThroughputSpec, label: str, kind: type[Prepared] = Prepared) -> Prepared:
+    """Return the spec's first variant under another name."""
+    prepared = prepare_variant(spec, spec.variants[0], build_data(spec.data, spec.seed, spec.data_args), "cpu")
+    prepared.variant = Labelled(**spec.variants[0].model_dump(), label=label)
+    return kind(**vars(prepared))
+
+
+def check(title: str, spec: ThroughputSpec, second: type[Prepared]) -> None:
+    """Time the two and print the ratio."""
+    pair, clock = [twin(spec, "first"), twin(spec, "second", second)], HostClock()
+    for each in pair:
+        warm_up(each, clock, spec.warmup)
+    steps = pd.DataFrame(list(take_blocks(spec, pair, clock, lambda turns: None)))
+    blocks = steps[~steps["loader"]].groupby(["variant", "block"])["seconds"].median()
+    ratio = median_with_interval(blocks["second"] / blocks["first"])
+    print(
+        f"{title}: {ratio.median:.4f}, 95 % interval {ratio.low:.4f} to {ratio.high:.4f}, width {ratio.high - ratio.low:.4f}"
+    )
+
+
+def main() -> None:
+    blocks = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    steps = int(sys.argv[2]) if len(sys.argv) > 2 else 10
+    chosen = choose_throughput(["config/config.yaml"], "transformer")
+    spec = chosen.model_copy(update={"blocks": blocks, "steps": steps})
+    be_fast(spec.threads or len(os.sched_getaffinity(0)))
+    check("A/A", spec, Prepared)
+    check(f"planted {PLANTED}", spec, Slower)
+
+
+if __name__ == "__main__":
+    main()
