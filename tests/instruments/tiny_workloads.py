@@ -138,3 +138,10 @@ def with_mask(*, fill: float = -1e30) -> nn.Module:
 
 def double() -> nn.Module:
     return classifier().double()
+
+
+def wide() -> nn.Module:
+    """Layers so wide that 16-bit copies of their weights outweigh the activations of a few samples."""
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(3072, 4096), nn.ReLU(), nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, 10)
+    )

@@ -5,6 +5,7 @@ allocator's peaks: requested (what the step needs), allocated (rounded up) and r
 """
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -23,6 +24,9 @@ from halfscale.workloads.registry import build_model
 
 STEPS = 2
 """The first makes the optimizer's state; the second is the one that is predicted."""
+
+RETURN_MEMORY = "glibc.malloc.mmap_threshold=65536:glibc.malloc.trim_threshold=65536"
+"""Has glibc give what is freed back to the system at once: else its high-water mark is that of glibc's caches."""
 
 
 class MeasurementError(UserError, RuntimeError):
@@ -47,7 +51,8 @@ def measure_memory(step: Step, precision: Predicted, device: DeviceType, batch_s
     bare = step.model_dump(include=set(Step.model_fields))
     task = {"step": bare, "precision": precision, "device": device, "batch_size": batch_size}
     command = [sys.executable, "-m", "halfscale.instruments.measure_memory"]
-    done = subprocess.run(command, input=json.dumps(task), capture_output=True, text=True)
+    environment = {**os.environ, "GLIBC_TUNABLES": RETURN_MEMORY}
+    done = subprocess.run(command, input=json.dumps(task), capture_output=True, text=True, env=environment)
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or [f"ended with {done.returncode}"]
         raise MeasurementError(f"{step.name}: {precision} at batch size {batch_size} on {device}: {last[0]}")
@@ -70,6 +75,14 @@ def take_steps(step: Step, precision: Predicted, device: DeviceType, batch_size:
         del loss
         optimizer.step()
         optimizer.zero_grad()
+
+
+def load_what_a_step_needs() -> None:
+    """Take a step of one weight: what torch loads at a first backward pass and update is no memory of the model's."""
+    weight = torch.ones(1, requires_grad=True)
+    optimizer = torch.optim.AdamW([weight])
+    weight.sum().backward()
+    optimizer.step()
 
 
 def measure_on_cpu(run: Callable[[], None]) -> Peaks:
@@ -128,6 +141,7 @@ def main() -> None:
     def run() -> None:
         take_steps(step, **task)
 
+    load_what_a_step_needs()
     measured = measure_on_cuda(run) if task["device"] == "cuda" else measure_on_cpu(run)
     json.dump(measured and measured._asdict(), sys.stdout)
 

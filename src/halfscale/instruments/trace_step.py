@@ -8,7 +8,7 @@ import gc
 import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
@@ -221,7 +221,8 @@ def trace_fake_step(step: Step, precision: Predicted, accounting: Accounting, ba
                 tracer.number(parameter.grad, "gradients")
         optimizer.step()
         optimizer.zero_grad()
-    return tracer.trace
+    # A copy of the events: what goes when this function ends is no part of the step.
+    return replace(tracer.trace, events=list(tracer.trace.events))
 
 
 def make_batch(step: Step, batch_size: int) -> tuple[Tensor, Tensor]:
