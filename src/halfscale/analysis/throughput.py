@@ -152,7 +152,7 @@ def describe_throughput(folder: Path, spec: ThroughputSpec) -> str:
 def throughput_tex(table: pd.DataFrame) -> str:
     """Return the table of every variant."""
     columns = [
-        Column("Variant", "", r">{\raggedright\arraybackslash}p{3.6cm}"),
+        Column("Variant", "", r">{\raggedright\arraybackslash}p{2.6cm}"),
         Column("Step", "(ms)", "r"),
         Column(r"95\,\% interval", "(ms)", "r"),
         Column("Samples", "(1/s)", "r"),
