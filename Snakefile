@@ -8,6 +8,8 @@ include: "workflow/rules/common.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/analysis.smk"
 include: "workflow/rules/throughput.smk"
+include: "workflow/rules/memory.smk"
+include: "workflow/rules/roofline.smk"
 include: "workflow/rules/paper.smk"
 
 

@@ -38,7 +38,16 @@ PLAN = load_plan()
 STUDY = PLAN.study
 FOLDER = f"results/{STUDY.study}"
 # The tables of what the study does not measure; a figure that reads one of them is not drawn.
-MISSING_TABLES = {f"tables/{table}.csv" for table in ("throughput", "throughput_blocks") if not PLAN.throughput}
+MISSING_TABLES = {
+    f"tables/{table}.csv"
+    for cases, tables in (
+        (PLAN.throughput, ("throughput", "throughput_blocks")),
+        (PLAN.memory, ("memory", "largest_batch")),
+        (PLAN.roofline, ("roofline",)),
+    )
+    for table in tables
+    if not cases
+}
 FIGURES = [name for name in figure_names() if MISSING_TABLES.isdisjoint(figure_inputs(name))]
 # Snakemake formats this path, which may lead through a folder with {braces} in its name.
 ENVIRONMENT = os.path.join(workflow.basedir, "environment.yml").replace("{", "{{").replace("}", "}}")
@@ -48,6 +57,7 @@ PAPER = os.path.relpath(os.path.join(workflow.basedir, "paper"))
 wildcard_constraints:
     run="[^/]+",
     workload="[^/]+",
+    case="[^/]+",
     figure="|".join(FIGURES),
 
 
@@ -70,16 +80,19 @@ def study_targets():
 
 def experiment_records():
     """The records of everything that the study measures beside its runs."""
-    return [
+    timings = [
         f"{FOLDER}/throughput/{workload}/{name}"
         for workload in PLAN.throughput
         for name in ("steps.parquet", "throughput.json")
     ]
+    memory = [f"{FOLDER}/memory/{case}/memory.json" for case in PLAN.memory]
+    return timings + memory + [f"{FOLDER}/roofline/{case}/roofline.json" for case in PLAN.roofline]
 
 
 def experiment_tables(ending):
     """The main table of everything that the study measures beside its runs."""
-    return [f"{FOLDER}/tables/throughput.{ending}"] if PLAN.throughput else []
+    done = {"throughput": PLAN.throughput, "memory": PLAN.memory, "roofline": PLAN.roofline}
+    return [f"{FOLDER}/tables/{name}.{ending}" for name, cases in done.items() if cases]
 
 
 def spec_of(wildcards):
@@ -97,6 +110,22 @@ def timing_of(wildcards):
 def timing_code_of(wildcards):
     spec = PLAN.throughput[wildcards.workload]
     return instrument_digest("halfscale.instruments.throughput", spec.model, spec.data)
+
+
+def memory_spec_of(wildcards):
+    return PLAN.memory[wildcards.case].canonical()
+
+
+def memory_code_of(wildcards):
+    return instrument_digest("halfscale.instruments.memory", PLAN.memory[wildcards.case].case.model, None)
+
+
+def roofline_spec_of(wildcards):
+    return PLAN.roofline[wildcards.case].canonical()
+
+
+def roofline_code_of(wildcards):
+    return instrument_digest("halfscale.instruments.roofline", PLAN.roofline[wildcards.case].case.model, None)
 
 
 def run_records(wildcards):

@@ -1,0 +1,50 @@
+# Memory: memory of a training step, predicted, and measured beside; one case a job.
+
+
+rule memory:
+    output:
+        f"{FOLDER}/memory/{{case}}/memory.json",
+    log:
+        f"{FOLDER}/logs/memory/{{case}}.log",
+    conda:
+        ENVIRONMENT
+    resources:
+        mem_mb=3000,
+        runtime=60,
+        gpu=0 if STUDY.device == "cpu" else 1,
+    params:
+        spec=memory_spec_of,
+        code=memory_code_of,
+        folder=subpath(output[0], parent=True),
+    message:
+        "memory {wildcards.case}"
+    shell:
+        "halfscale memory --spec {params.spec:q} --output {params.folder:q} > {log:q} 2>&1"
+
+
+rule memory_tables:
+    input:
+        # A plan that is new for other reasons changes nothing here; one with other cases has new records.
+        plan=ancient(rules.plan.output),
+        records=expand(f"{FOLDER}/memory/{{case}}/memory.json", case=PLAN.memory),
+    output:
+        csv=report(
+            f"{FOLDER}/tables/memory.csv",
+            caption="../report/memory.rst",
+            category="Memory",
+            labels={"what": "Every prediction"},
+        ),
+        largest=f"{FOLDER}/tables/largest_batch.csv",
+        tex=f"{FOLDER}/tables/memory.tex",
+    log:
+        f"{FOLDER}/logs/memory_tables.log",
+    localrule: True
+    conda:
+        ENVIRONMENT
+    params:
+        folder=subpath(output.csv, ancestor=2),
+        code=sources_digest(["halfscale.analysis.memory"]),
+    message:
+        "memory_tables {output.csv}"
+    shell:
+        "halfscale tables {params.folder:q} --of memory > {log:q} 2>&1"
