@@ -59,7 +59,8 @@ def memory_table(record: MemoryRecord) -> pd.DataFrame:
                 **measured_cells(measured.get((each.accounting, each.precision, each.batch_size))),
             }
         )
-    return pd.DataFrame(rows).astype(dict.fromkeys(("measured", "allocated", "reserved", "retries"), "Int64"))
+    counts = dict.fromkeys(("measured", "allocated", "reserved", "retries"), "Int64")
+    return pd.DataFrame(rows).astype({**counts, "ratio": float, "residual": float})
 
 
 def measured_cells(measurement: Measurement | None) -> dict[str, Any]:
