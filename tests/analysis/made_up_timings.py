@@ -62,7 +62,8 @@ def make_steps() -> pd.DataFrame:
             for loader, factor in ((False, 1.0), (True, 1.25)):
                 for step, straggler in enumerate((1.0, 1.0, 7.0)):
                     whole = seconds * factor * noise * straggler
-                    phases = {"forward": whole / 4, "backward": whole / 2, "optimizer": whole / 4}
+                    work = whole / factor
+                    phases = {"forward": work / 4, "backward": work / 2, "optimizer": work / 4}
                     place = {"block": block, "position": position, "variant": variant, "loader": loader, "step": step}
                     rows.append({**place, "seconds": whole, **phases, "wall": seconds * noise * 1.25})
     return pd.DataFrame(rows)

@@ -7,7 +7,7 @@ import pytest
 from halfscale.study.config import Study
 from halfscale.study.load import ConfigError, load_study, parse_study
 from halfscale.study.runs import plan_study
-from halfscale.study.throughput import Levels, Throughput, cross
+from halfscale.study.throughput import Levels, Throughput, cross, short_names
 
 CONFIG = Path(__file__).parents[2] / "config"
 
@@ -50,6 +50,13 @@ def test_every_combination_is_a_variant_with_a_name_of_its_own(study: Study) -> 
     assert len({variant.name for variant in variants}) == len(variants)
     assert variants[0].name == "fp32-contiguous-b1"
     assert variants[-1].name == "tf32-scaled-channels_last-b3-compile-fused"
+
+
+def test_a_short_name_leaves_out_what_all_share(study: Study) -> None:
+    variants = cross(Levels(loss_scaling=[False, True]), study.workloads[0])
+    assert list(short_names(variants).values()) == ["fp32", "bf16", "fp16", "fp32-scaled", "bf16-scaled", "fp16-scaled"]
+    variants = cross(Levels(precision=["fp32"], batch_size=[1, 2], fused=[True]), study.workloads[0])
+    assert list(short_names(variants).values()) == ["fp32-b1-fused", "fp32-b2-fused"]
 
 
 def test_one_spec_a_workload(study: Study) -> None:

@@ -5,6 +5,7 @@ in one level alone, and its median stands with a bootstrap interval over the blo
 """
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pandas as pd
 from halfscale.analysis.collect import read_csv, read_plan, write_csv
 from halfscale.analysis.latex import Column, breakable, escape, interval, longtable, number, percent
 from halfscale.analysis.statistics import Median, median_with_interval
-from halfscale.study.throughput import ThroughputSpec, Variant
+from halfscale.study.throughput import ThroughputSpec, Variant, short_names
 from halfscale.study.timings import ThroughputRecord, Timed, read_throughput
 from halfscale.study.whole import write_text
 
@@ -54,7 +55,8 @@ def throughput_table(record: ThroughputRecord, steps: pd.DataFrame) -> pd.DataFr
         steps: its timed steps.
     """
     blocks = block_medians(steps[~steps["loader"]])
-    loaded = block_medians(steps[steps["loader"]])
+    loaded = steps[steps["loader"]]
+    loaded = block_medians(loaded.assign(waiting=1 - loaded[PHASES].sum(axis=1) / loaded["seconds"]), ["waiting"])
     by_name = {timed.variant: timed for timed in record.timed}
     return pd.DataFrame(
         [row_of(variant, by_name[variant.name], record, blocks, loaded) for variant in record.spec.variants]
@@ -76,9 +78,9 @@ def block_table(record: ThroughputRecord, steps: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(rows, ignore_index=True)[["workload", "variant", "block", "step_ms", "speedup"]]
 
 
-def block_medians(steps: pd.DataFrame) -> pd.DataFrame:
-    """Return each block's median seconds of a step and of its phases, by variant and block."""
-    return steps.groupby(["variant", "block"])[["seconds", *PHASES, "wall"]].median()
+def block_medians(steps: pd.DataFrame, more: Sequence[str] = ()) -> pd.DataFrame:
+    """Return each block's median seconds of a step and of its phases, and of other columns, by variant and block."""
+    return steps.groupby(["variant", "block"])[["seconds", *PHASES, "wall", *more]].median()
 
 
 def row_of(
@@ -88,6 +90,7 @@ def row_of(
     row: dict[str, Any] = {
         "workload": record.spec.workload,
         "variant": variant.name,
+        "label": short_names(record.spec.variants)[variant.name],
         **variant.model_dump(),
         "status": timed.status,
         "warmup": timed.warmup,
@@ -109,7 +112,7 @@ def row_of(
     row |= named("scaler_cost", ratio(blocks, of=variant, to=unscaled(variant, record.spec)))
     row["launch_gap"] = float((1 - own["seconds"] / own["wall"]).median())
     row["loader_ms"] = 1e3 * float(loaded.loc[variant.name]["seconds"].median())
-    row["waiting"] = max(0.0, 1 - row["step_ms"] / row["loader_ms"])
+    row["waiting"] = float(loaded.loc[variant.name]["waiting"].median())
     row["input_bound"] = row["waiting"] > INPUT_BOUND
     return row
 
@@ -145,7 +148,7 @@ def describe_throughput(folder: Path, spec: ThroughputSpec) -> str:
         RecordError: it is missing or not whole.
     """
     table = throughput_table(*read_throughput(folder, spec))
-    shown = ["variant", "status", "step_ms", "samples_per_second", "speedup", "speedup_low", "speedup_high", "tflops"]
+    shown = ["label", "status", "step_ms", "samples_per_second", "speedup", "speedup_low", "speedup_high", "tflops"]
     return table.reindex(columns=shown).to_string(index=False, na_rep="--", float_format="{:.4g}".format)
 
 
@@ -166,9 +169,9 @@ def throughput_tex(table: pd.DataFrame) -> str:
     def cells(row: Any) -> list[str]:
         if row.status != "timed":
             note = rf"\multicolumn{{8}}{{l}}{{\textit{{{escape(row.status)}}}}}"
-            return [breakable(row.variant), note]
+            return [breakable(row.label), note]
         return [
-            breakable(row.variant),
+            breakable(row.label),
             number(row.step_ms),
             interval(row.step_ms_low, row.step_ms_high),
             number(row.samples_per_second),

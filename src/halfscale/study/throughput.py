@@ -79,6 +79,19 @@ class Variant(Model):
         return "-".join(filter(None, parts))
 
 
+def short_names(variants: Sequence[Variant]) -> dict[str, str]:
+    """Return, by full name, each variant's name without the levels that all of them share; the precision stays."""
+    one_format = len({variant.memory_format for variant in variants}) == 1
+    one_batch = len({variant.batch_size for variant in variants}) == 1
+    names = {}
+    for variant in variants:
+        parts = [variant.precision, "scaled" if variant.loss_scaling else ""]
+        parts += ["" if one_format else variant.memory_format, "" if one_batch else f"b{variant.batch_size}"]
+        parts += ["compile" if variant.compile else "", "fused" if variant.fused else ""]
+        names[variant.name] = "-".join(filter(None, parts))
+    return names
+
+
 class ThroughputSpec(Spec):
     """All variants of one workload, timed in one process. The interface of the throughput instrument."""
 

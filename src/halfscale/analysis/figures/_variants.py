@@ -18,10 +18,10 @@ def read_variants(folder: Path) -> pd.DataFrame:
 
 
 def variant_colours(variants: pd.DataFrame) -> dict[str, str]:
-    """Return the colour of each variant by name: its precision's hue, and a shade of its own."""
+    """Return the colour of each variant by label: its precision's hue, and a shade of its own."""
     colours: dict[str, str] = {}
     for precision, own in variants.groupby("precision", sort=False):
-        names = own["variant"].unique().tolist()
+        names = own["label"].unique().tolist()
         shades = sns.blend_palette(FAMILIES[FAMILY[str(precision)]], len(names)).as_hex()
         colours |= zip(names, shades, strict=True)
     return colours

@@ -27,7 +27,7 @@ def draw(folder: Path) -> Figure:
     blocks = read_table(folder, "throughput_blocks")
     compared = variants[variants["speedup"].notna() | (variants["status"] != "timed")]
     shown = {
-        str(workload): compared.loc[compared["workload"] == workload, "variant"].tolist()
+        str(workload): compared.loc[compared["workload"] == workload, "label"].tolist()
         for workload in variants["workload"].unique()
     }
     colours = variant_colours(variants)
@@ -39,7 +39,7 @@ def draw(folder: Path) -> Figure:
                 side_note(ax, row, RATIO_AT, str(variant["status"]), MUTED)
                 continue
             own = blocks[(blocks["workload"] == workload) & (blocks["variant"] == variant["variant"])]
-            colour = colours[str(variant["variant"])]
+            colour = colours[str(variant["label"])]
             ax.plot(own["speedup"], [row + 0.22] * len(own), ".", color=colour, markersize=3, alpha=0.6)
             ax.plot([variant["speedup_low"], variant["speedup_high"]], [row - 0.1] * 2, color=colour, linewidth=1.2)
             ax.plot(variant["speedup"], row - 0.1, "o", color=colour, markersize=4.5)

@@ -32,7 +32,7 @@ def draw(folder: Path) -> Figure:
     variants = read_variants(folder)
     timed = variants[variants["status"] == "timed"]
     shown = {
-        str(workload): timed.loc[timed["workload"] == workload, "variant"].tolist()
+        str(workload): timed.loc[timed["workload"] == workload, "label"].tolist()
         for workload in variants["workload"].unique()
     }
     figure, panels = rows_of_arms(shown, variant_colours(variants), right=2.2, sharex=False)

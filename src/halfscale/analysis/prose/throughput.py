@@ -27,7 +27,7 @@ def paragraph(workload: str, rows: pd.DataFrame) -> str:
     sentences = [reference(workload, timed), *(compared(workload, row) for row in records(timed, "speedup"))]
     sentences += [scaler(workload, row) for row in records(timed, "scaler_cost")]
     sentences += not_timed(rows)
-    bound = timed.loc[timed["input_bound"].eq(True), "variant"]
+    bound = timed.loc[timed["input_bound"].eq(True), "label"]
     if len(bound):
         sentences.append(f"Input-bound, and so no measure of the device: {listed(map(code, bound))}.")
     unsteady = int((~timed["steady"].astype(bool)).sum())
@@ -44,9 +44,9 @@ def records(rows: pd.DataFrame, name: str) -> list[dict[str, object]]:
 
 def reference(workload: str, timed: pd.DataFrame) -> str:
     """Return the step time and the rate of the first variant, which is FP32 unless the study leaves it out."""
-    name = str(timed["variant"].iloc[0])
+    name, label = str(timed["variant"].iloc[0]), str(timed["label"].iloc[0])
     return (
-        f"A step of {code(name)} takes {key(workload, name, 'step_ms')}\\,ms, that is "
+        f"A step of {code(label)} takes {key(workload, name, 'step_ms')}\\,ms, that is "
         f"{key(workload, name, 'samples_per_second')} samples a second, at {key(workload, name, 'share_of_gemm')}\\,\\% of "
         "the rate of a square matrix product in the same precision."
     )
@@ -64,9 +64,7 @@ def compared(workload: str, row: dict[str, object]) -> str:
         verdict = "as fast as FP32, to two per cent"
     else:
         verdict = "not told apart from FP32 by this measurement"
-    return (
-        f"{code(name)} is {verdict}: {key(workload, name, 'speedup')} times its speed (95\\,\\% interval {interval})."
-    )
+    return f"{code(str(row['label']))} is {verdict}: {key(workload, name, 'speedup')} times its speed (95\\,\\% interval {interval})."
 
 
 def scaler(workload: str, row: dict[str, object]) -> str:
@@ -74,15 +72,15 @@ def scaler(workload: str, row: dict[str, object]) -> str:
     name = str(row["variant"])
     interval = latex.interval(float(str(row["scaler_cost_low"])), float(str(row["scaler_cost_high"])))
     return (
-        f"The scaler of {code(name)} makes its step {key(workload, name, 'scaler_cost')} times as long "
+        f"The scaler of {code(str(row['label']))} makes its step {key(workload, name, 'scaler_cost')} times as long "
         f"(interval {interval})."
     )
 
 
 def not_timed(rows: pd.DataFrame) -> list[str]:
     """Return which variants have no time, and why."""
-    numerics = rows.loc[rows["status"] == "numerics only", "variant"]
-    missing = rows.loc[rows["status"] == "unavailable", "variant"]
+    numerics = rows.loc[rows["status"] == "numerics only", "label"]
+    missing = rows.loc[rows["status"] == "unavailable", "label"]
     sentences = []
     if len(numerics):
         sentences.append(
