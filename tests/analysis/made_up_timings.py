@@ -82,7 +82,6 @@ def make_record(spec: ThroughputSpec) -> ThroughputRecord:
                 warmup=10 if status == "timed" else 0,
                 steady=status == "timed",
                 scale=2.0**14 if status == "timed" and variant.loss_scaling else None,
-                skipped=0,
             )
         )
     return ThroughputRecord(
@@ -90,7 +89,7 @@ def make_record(spec: ThroughputSpec) -> ThroughputRecord:
         spec_hash=spec.hash,
         timed=timed,
         flops={"8": 400_000_000_000},
-        samples_per_target=1,
+        targets_per_sample=1,
         attained=Attained(gemm={"fp32": 4e12, "bf16": 8e12}, copy_bandwidth=1e10, transfer={}),
         threads=2,
         environment=ENVIRONMENT,

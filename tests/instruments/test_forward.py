@@ -5,10 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from halfscale.instruments.forward import check_classes, place
 from halfscale.instruments.setup import TrainingError
 from halfscale.instruments.train import train
 from halfscale.study.spec import RunSpec
+from halfscale.workloads.batch import Batch
 
 MakeSpec = Callable[..., RunSpec]
 
@@ -58,3 +61,19 @@ def test_a_model_of_the_users_own_keeps_its_traceback(make_spec: MakeSpec, tmp_p
 def test_more_classes_than_targets_is_no_fault(make_spec: MakeSpec, tmp_path: Path) -> None:
     summary = train(make_spec(arguments(TRANSFORMER, vocabulary=9) | TOKENS | {"steps": 2}), tmp_path)
     assert summary.status == "completed"
+
+
+def test_targets_are_looked_at_where_nobody_waits_for_them() -> None:
+    with pytest.raises(TrainingError, match="the model gives 2 classes for targets up to 2"):
+        check_classes(torch.tensor([0, 2]), 2)
+    check_classes(torch.tensor([0, 1]), 2)
+    check_classes(torch.empty(2, dtype=torch.int64, device="meta"), 2)  # on a device they are left alone
+
+
+def test_what_is_in_place_is_not_copied() -> None:
+    batch = Batch(torch.randn(2, 3, 4, 4), torch.tensor([0, 1]), None)
+    placed = place(batch, "cpu", "channels_last")
+    assert placed.inputs.is_contiguous(memory_format=torch.channels_last)
+    again = place(placed, "cpu", "channels_last")
+    assert again.inputs.data_ptr() == placed.inputs.data_ptr()
+    assert again.targets.data_ptr() == batch.targets.data_ptr()

@@ -77,8 +77,8 @@ def test_every_block_times_every_variant_once_in_an_order_of_its_own(make_timing
     loaded = steps[steps["loader"]].groupby(["variant", "block"]).size()
     assert set(fixed) == {5}
     assert set(loaded) == {1}
-    assert all(timed.status == "timed" and timed.skipped == 0 and timed.warmup >= 10 for timed in record.timed)
-    assert record.samples_per_target == 1
+    assert all(timed.status == "timed" and timed.warmup >= 10 for timed in record.timed)
+    assert record.targets_per_sample == 1
     assert record.attained.gemm.keys() == {"fp32", "bf16"}
     assert record.attained.transfer == {}
 
@@ -160,6 +160,20 @@ def test_a_skipped_step_is_an_error_and_leaves_nothing(
     assert not (tmp_path / "throughput.json").exists()
 
 
+def test_where_nothing_can_be_timed_it_is_told(
+    make_timing: MakeTiming, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "has_native_fp16", lambda device: False)
+    with pytest.raises(UserError, match="workload 'tiny': none of its variants can be timed on this device"):
+        throughput(make_timing(levels={"precision": ["fp16"]}, emulated=False), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_that_is_not_fp32_is_refused(make_timing: MakeTiming, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"parameter 0\.weight is float64"):
+        throughput(make_timing(workload={"model": "tiny_workloads:double"}), tmp_path)
+
+
 @pytest.mark.parametrize(
     ("seconds", "steady"),
     [
@@ -181,11 +195,11 @@ def test_records_of_another_spec_or_cut_short_are_refused(make_timing: MakeTimin
     steps, record = tmp_path / "steps.parquet", tmp_path / "throughput.json"
     whole = steps.read_bytes()
     steps.write_bytes(whole[:-1])
-    with pytest.raises(RecordError, match=r"steps\.parquet: is not the file"):
+    with pytest.raises(RecordError, match=r"steps\.parquet: is not what was written with"):
         read_throughput(tmp_path, spec)
     steps.write_bytes(whole)
     text = record.read_text()
-    record.write_text(text.replace('"samples_per_target": 1', '"samples_per_target": 2'))
+    record.write_text(text.replace('"targets_per_sample": 1', '"targets_per_sample": 2'))
     with pytest.raises(RecordError, match="is not what was written"):
         read_throughput(tmp_path, spec)
     record.write_text(text[:-10])

@@ -106,7 +106,7 @@ def row_of(
     row["blocks"] = len(own)
     row |= named("step_ms", Median(*(1e3 * value for value in time)))
     row |= {f"{phase}_ms": 1e3 * float(own[phase].median()) for phase in PHASES}
-    row |= {"samples_per_second": samples, "targets_per_second": samples * record.samples_per_target}
+    row |= {"samples_per_second": samples, "targets_per_second": samples * record.targets_per_sample}
     row |= {"tflops": rate / 1e12, "share_of_gemm": rate / record.attained.gemm[variant.precision]}
     row |= named("speedup", ratio(blocks, of=plain_fp32(variant, record.spec), to=variant))
     row |= named("scaler_cost", ratio(blocks, of=variant, to=unscaled(variant, record.spec)))

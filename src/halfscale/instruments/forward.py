@@ -19,10 +19,7 @@ def forward(model: nn.Module, batch: Batch, effective: Effective, memory_format:
         TrainingError: the model raised, or its output does not fit the targets; the cause is kept where the model is
             the user's own.
     """
-    inputs = batch.inputs.to(effective.device, non_blocking=True)
-    if inputs.dim() == 4:
-        inputs = inputs.to(memory_format=MEMORY_FORMATS[memory_format])
-    targets = batch.targets.to(effective.device, non_blocking=True)
+    inputs, targets, _ = place(batch, effective.device, memory_format)
     try:
         with autocast(effective.precision, effective.device):
             logits = model(inputs)
@@ -35,10 +32,26 @@ def forward(model: nn.Module, batch: Batch, effective: Effective, memory_format:
         raise TrainingError(
             f"the model gives {tuple(logits.shape)} for targets {tuple(targets.shape)}; (..., classes) is needed"
         )
-    largest, classes = batch.targets.numpy().max(), logits.shape[-1]  # on the CPU: nobody waits for the device
-    if largest >= classes:
-        raise TrainingError(f"the model gives {classes} classes for targets up to {largest}; more classes are needed")
+    check_classes(batch.targets, logits.shape[-1])
     return cross_entropy(logits.flatten(0, -2).float(), targets.flatten()), logits
+
+
+def place(batch: Batch, device: str, memory_format: str) -> Batch:
+    """Return a batch on a device, images in the memory format. What is so already is not copied."""
+    inputs = batch.inputs.to(device, non_blocking=True)
+    if inputs.dim() == 4:
+        inputs = inputs.to(memory_format=MEMORY_FORMATS[memory_format])
+    return batch._replace(inputs=inputs, targets=batch.targets.to(device, non_blocking=True))
+
+
+def check_classes(targets: Tensor, classes: int) -> None:
+    """Check that targets are among a model's classes, where they lie on the CPU: to look elsewhere is to wait.
+
+    Raises:
+        TrainingError: one is not.
+    """
+    if targets.device.type == "cpu" and (largest := targets.numpy().max()) >= classes:
+        raise TrainingError(f"the model gives {classes} classes for targets up to {largest}; more classes are needed")
 
 
 def describe(inputs: Tensor) -> str:

@@ -1,6 +1,8 @@
 """From a spec to what an instrument works on: model, optimizer, schedule."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import nn
@@ -21,22 +23,32 @@ MEMORY_FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.
 
 
 def make_model(spec: RunSpec, device: str) -> nn.Module:
-    """Return the block's model: initial weights depend on the seed alone, made on the CPU for every device alike.
+    """Return the block's model on a device, moved by one ulp where the spec says so.
+
+    Raises:
+        TrainingError: as build_fp32_model.
+    """
+    model = build_fp32_model(spec.model, spec.model_args, spec.seed)
+    if spec.perturb == "ulp":
+        move_by_one_ulp(model, spec.seed)
+    return model.to(device).to(memory_format=MEMORY_FORMATS[spec.memory_format])
+
+
+def build_fp32_model(name: str, arguments: Mapping[str, Any], seed: int) -> nn.Module:
+    """Return a model on the CPU: its initial weights depend on the seed alone, for every device alike.
 
     Raises:
         TrainingError: a parameter is not FP32, so that no precision's label would be true of it.
     """
-    torch.manual_seed(spec.seed)
-    model = build_model(spec.model, spec.model_args)
-    for name, parameter in model.named_parameters():
+    torch.manual_seed(seed)
+    model = build_model(name, arguments)
+    for label, parameter in model.named_parameters():
         if parameter.dtype is not torch.float32:
             raise TrainingError(
-                f"model = {spec.model!r}: parameter {name} is {str(parameter.dtype).removeprefix('torch.')}; allowed: "
+                f"model = {name!r}: parameter {label} is {str(parameter.dtype).removeprefix('torch.')}; allowed: "
                 "float32, in every precision (autocast casts what it needs)"
             )
-    if spec.perturb == "ulp":
-        move_by_one_ulp(model, spec.seed)
-    return model.to(device).to(memory_format=MEMORY_FORMATS[spec.memory_format])
+    return model
 
 
 @torch.no_grad()
@@ -48,10 +60,10 @@ def move_by_one_ulp(model: nn.Module, seed: int) -> None:
         parameter.copy_(torch.nextafter(parameter, torch.where(up, math.inf, -math.inf)))
 
 
-def make_optimizer(settings: workload.SGD | workload.AdamW, model: nn.Module) -> Optimizer:
+def make_optimizer(settings: workload.SGD | workload.AdamW, model: nn.Module, *, fused: bool = False) -> Optimizer:
     """Return the optimizer over the parameters that train.
 
-    Not a fused one: inside a fused optimizer the step is skipped on the device, where the host cannot count it.
+    Training takes no fused one: in it a step is skipped on the device, where the host cannot count it.
 
     Raises:
         TrainingError: the model has no parameter that trains.
@@ -62,7 +74,7 @@ def make_optimizer(settings: workload.SGD | workload.AdamW, model: nn.Module) ->
     match settings:
         case workload.SGD():
             return SGD(
-                parameters, lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay, fused=False
+                parameters, lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay, fused=fused
             )
         case workload.AdamW():
             return AdamW(
@@ -71,7 +83,7 @@ def make_optimizer(settings: workload.SGD | workload.AdamW, model: nn.Module) ->
                 betas=(settings.betas[0], settings.betas[1]),
                 eps=settings.eps,
                 weight_decay=settings.weight_decay,
-                fused=False,
+                fused=fused,
             )
 
 

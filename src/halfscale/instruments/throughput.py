@@ -9,7 +9,7 @@ import os
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -25,9 +25,10 @@ from halfscale.instruments.describe import describe_environment
 from halfscale.instruments.timed_step import Prepared, prepare_variant, settle
 from halfscale.machine.devices import be_fast, has_native_bf16, has_native_fp16, has_precision
 from halfscale.numerics.precision import DeviceType, choose_device
+from halfscale.study.sealed import write_sealed
 from halfscale.study.sources import instrument_digest
 from halfscale.study.throughput import ThroughputSpec, Variant
-from halfscale.study.timings import ThroughputRecord, Timed, write_steps, write_throughput
+from halfscale.study.timings import Status, ThroughputRecord, Timed, write_steps
 from halfscale.workloads.registry import build_data
 
 STEADY = 0.02
@@ -56,7 +57,7 @@ def throughput(spec: ThroughputSpec, folder: Path, progress: Callable[[int], Non
 
     Raises:
         UnavailableError: a device is not to be had, or a precision not in effect.
-        TimingError: a timed step was skipped.
+        TimingError: none of the variants can be timed here, or a timed step was skipped.
         UserError: the model or the data cannot be built or trained.
     """
     started, code = time.perf_counter(), instrument_digest("halfscale.instruments.throughput", spec.model, spec.data)
@@ -65,62 +66,59 @@ def throughput(spec: ThroughputSpec, folder: Path, progress: Callable[[int], Non
     be_fast(threads)
     clock = make_clock(device)
     data = build_data(spec.data, spec.seed, spec.data_args)
-    statuses = {variant.name: status_of(variant, spec, device) for variant in spec.variants}
-    prepared = [prepare_variant(spec, each, data, device) for each in spec.variants if statuses[each.name] == "timed"]
-    flops = {
-        str(each.variant.batch_size): count_flops(each.model, each.fixed) for each in first_of_each_batch(prepared)
+    statuses = {variant: status_of(variant, spec, device) for variant in spec.variants}
+    prepared = {
+        variant: prepare_variant(spec, variant, data, device)
+        for variant, status in statuses.items()
+        if status == "timed"
     }
-    warmups = {each.variant.name: warm_up(each, clock, spec.warmup) for each in prepared}
-    scales = {each.variant.name: settle(each) for each in prepared}
-    steps = pd.DataFrame(list(take_blocks(spec, prepared, clock, progress)))
+    if not prepared:
+        raise TimingError(
+            f"workload {spec.workload!r}: none of its variants can be timed on this device ({device}); allowed: levels "
+            "with fp32, or emulated: true"
+        )
+    sizes = {variant.batch_size: each for variant, each in prepared.items()}
+    flops = {str(size): count_flops(each.eager, each.fixed) for size, each in sizes.items()}
+    warmups = {variant: warm_up(each, clock, spec.warmup) for variant, each in prepared.items()}
+    scales = {variant: settle(each) for variant, each in prepared.items()}
+    steps = pd.DataFrame(list(take_blocks(spec, list(prepared.values()), clock, progress)))
+    refuse_skipped(prepared.values())
     timed = []
-    for variant in spec.variants:
-        each = next((each for each in prepared if each.variant == variant), None)
-        warmup, steady = warmups.get(variant.name, (0, False))
+    for variant, status in statuses.items():
+        warmup, steady = warmups.get(variant, (0, False))
         timed.append(
             Timed(
                 variant=variant.name,
-                status=statuses[variant.name],
-                effective=each.effective if each else None,
+                status=status,
+                effective=prepared[variant].effective if variant in prepared else None,
                 warmup=warmup,
                 steady=steady,
-                scale=scales.get(variant.name),
-                skipped=skipped_of(each) if each else 0,
+                scale=scales.get(variant),
             )
         )
-    precisions = [variant.precision for variant in spec.variants if statuses[variant.name] == "timed"]
     host_batch = data.batch(0, spec.variants[0].batch_size)
     record = ThroughputRecord(
         spec=spec,
         spec_hash=spec.hash,
         timed=timed,
         flops=flops,
-        samples_per_target=host_batch.targets[0].numel(),
-        attained=measure_attained(device, precisions, host_batch, clock),
+        targets_per_sample=host_batch.targets[0].numel(),
+        attained=measure_attained(device, [variant.precision for variant in prepared], host_batch, clock),
         threads=threads,
         environment=describe_environment(device),
         code=code,
         seconds=time.perf_counter() - started,
         steps_sha256=write_steps(steps, spec, folder / "steps.parquet"),
     )
-    write_throughput(record, folder / "throughput.json")
+    write_sealed(record, folder / "throughput.json")
 
 
-def status_of(variant: Variant, spec: ThroughputSpec, device: DeviceType) -> Any:
+def status_of(variant: Variant, spec: ThroughputSpec, device: DeviceType) -> Status:
     """Return whether a variant is timed here, and if not why."""
     if not has_precision(device, variant.precision):
         return "unavailable"
     has_units = {"fp16": has_native_fp16, "bf16": has_native_bf16}.get(variant.precision, lambda device: True)
     return "timed" if has_units(device) or spec.emulated else "numerics only"
-
-
-def first_of_each_batch(prepared: list[Prepared]) -> list[Prepared]:
-    """Return one eager variant of each batch size."""
-    firsts: dict[int, Prepared] = {}
-    for each in prepared:
-        if not each.variant.compile:
-            firsts.setdefault(each.variant.batch_size, each)
-    return list(firsts.values())
 
 
 def warm_up(prepared: Prepared, clock: Clock, least: int) -> tuple[int, bool]:
@@ -202,16 +200,16 @@ def no_garbage_collection() -> Iterator[None]:
         gc.enable()
 
 
-def skipped_of(prepared: Prepared) -> int:
-    """Return the skipped steps of the blocks: none.
+def refuse_skipped(prepared: Iterable[Prepared]) -> None:
+    """Check that no timed step was skipped: such a step is cheaper, and its time not what its label says.
 
     Raises:
-        TimingError: there is one. A skipped step is cheaper, and its time not what its label says.
+        TimingError: one was.
     """
-    skipped = int(prepared.overflows.item())
-    if skipped:
-        raise TimingError(
-            f"variant {prepared.variant.name}: {skipped} timed steps overflowed at a settled scale, and a skipped step "
-            "is no measure of a step; is the data's gradient bounded?"
-        )
-    return skipped
+    for each in prepared:
+        skipped = int(each.overflows.item())
+        if skipped:
+            raise TimingError(
+                f"variant {each.variant.name}: {skipped} timed steps overflowed at a settled scale, and a skipped step "
+                "is no measure of a step; is the data's gradient bounded?"
+            )

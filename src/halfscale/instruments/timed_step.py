@@ -1,25 +1,23 @@
 """One variant of a throughput measurement: everything that its step works on, and the step itself."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 from torch.amp import GradScaler
-from torch.optim import SGD, AdamW, Optimizer
+from torch.optim import Optimizer
 
 from halfscale.instruments.clock import Clock
 from halfscale.instruments.describe import describe_effective
-from halfscale.instruments.forward import forward
-from halfscale.instruments.setup import MEMORY_FORMATS
+from halfscale.instruments.forward import forward, place
+from halfscale.instruments.setup import MEMORY_FORMATS, build_fp32_model, make_optimizer
 from halfscale.numerics.loss_scaling import found_inf, make_scaler
 from halfscale.numerics.precision import DeviceType, set_tf32
-from halfscale.study import workload
 from halfscale.study.arm import DynamicLossScaling, NoLossScaling
 from halfscale.study.records import Effective
 from halfscale.study.throughput import ThroughputSpec, Variant
 from halfscale.workloads.batch import Batch, Data
-from halfscale.workloads.registry import build_model
 
 NEVER = 2**31 - 1
 """A growth interval that no measurement reaches: the scale settles and stays."""
@@ -39,7 +37,10 @@ class Prepared:
     """A variant ready to be timed."""
 
     variant: Variant
+    eager: nn.Module
+    """The model as it was built."""
     model: nn.Module
+    """The same, compiled where the variant says so."""
     optimizer: Optimizer
     scaler: GradScaler
     effective: Effective
@@ -83,34 +84,28 @@ def prepare_variant(spec: ThroughputSpec, variant: Variant, data: Data, device: 
 
     Raises:
         UnavailableError: the precision is not what its label says.
+        TrainingError: the model is not FP32, or has nothing to train.
     """
     set_tf32(variant.precision == "tf32")
-    torch.manual_seed(spec.seed)
-    model = build_model(spec.model, spec.model_args).to(device).to(memory_format=MEMORY_FORMATS[variant.memory_format])
-    model.train()
-    optimizer = frozen_optimizer(spec.optimizer, model, fused=variant.fused)
+    eager = build_fp32_model(spec.model, spec.model_args, spec.seed)
+    eager = eager.to(device).to(memory_format=MEMORY_FORMATS[variant.memory_format]).train()
+    optimizer = make_optimizer(spec.optimizer, eager, fused=variant.fused)
+    for group in optimizer.param_groups:
+        group["lr"] = 0.0
     scaling = DynamicLossScaling(kind="dynamic", growth_interval=NEVER)
     scaler = make_scaler(scaling if variant.loss_scaling else NoLossScaling(kind="none"), device)
     effective = describe_effective(device, variant.precision, variant.precision, "native", scaler, data.fingerprint)
-    if variant.compile:
-        model = torch.compile(model)  # type: ignore[assignment]
-    fixed = on_device(data.batch(0, variant.batch_size), device, variant)
-    return Prepared(variant, model, optimizer, scaler, effective, data, fixed, torch.zeros((), device=device))
-
-
-def on_device(batch: Batch, device: DeviceType, variant: Variant) -> Batch:
-    """Return a batch on the device, images in the variant's memory format."""
-    inputs = batch.inputs.to(device)
-    if inputs.dim() == 4:
-        inputs = inputs.to(memory_format=MEMORY_FORMATS[variant.memory_format])
-    return Batch(inputs, batch.targets.to(device), None)
-
-
-def frozen_optimizer(settings: workload.SGD | workload.AdamW, model: nn.Module, *, fused: bool) -> Optimizer:
-    """Return the workload's optimizer at learning rate 0."""
-    arguments = settings.model_dump(exclude={"name", "lr"})
-    kind = SGD if isinstance(settings, workload.SGD) else AdamW
-    return kind(model.parameters(), lr=0.0, fused=fused, **arguments)
+    return Prepared(
+        variant=variant,
+        eager=eager,
+        model=cast(nn.Module, torch.compile(eager)) if variant.compile else eager,
+        optimizer=optimizer,
+        scaler=scaler,
+        effective=effective,
+        data=data,
+        fixed=place(data.batch(0, variant.batch_size), device, variant.memory_format),
+        overflows=torch.zeros((), device=device),
+    )
 
 
 def settle(prepared: Prepared) -> float | None:
