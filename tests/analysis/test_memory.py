@@ -1,5 +1,6 @@
 """The tables of predicted memory and time."""
 
+import made_up_timings
 import pytest
 
 from halfscale.analysis.memory import describe_memory, largest_table, memory_table, memory_tex
@@ -14,7 +15,6 @@ from halfscale.study.predictions import (
     Roof,
     RooflineRecord,
 )
-from halfscale.study.records import Environment
 from halfscale.study.roofline import RooflineCase, RooflineSpec
 
 MIB = 2**20
@@ -24,19 +24,7 @@ STEP = {
     "input": {"kind": "tokens", "length": 16},
     "optimizer": {"name": "sgd", "lr": 0.1},
 }
-ENVIRONMENT = Environment(
-    torch="2",
-    torchvision="0",
-    python="3",
-    platform="Linux",
-    device="NVIDIA H200",
-    cpu_capability="AVX2",
-    cpu_features=[],
-    native_fp16=True,
-    native_bf16=True,
-    commit="unknown",
-    clean=False,
-)
+ENVIRONMENT = made_up_timings.ENVIRONMENT.model_copy(update={"device": "NVIDIA H200"})
 
 
 def prediction(precision, activations):

@@ -6,7 +6,7 @@ rule macros:
         plan=rules.plan.output,
         records=run_records,
         arms=rules.tables.output.arms,
-        throughput=experiment_tables("csv"),
+        experiments=experiment_tables("csv"),
     output:
         tex=f"{FOLDER}/paper/macros.tex",
         json=f"{FOLDER}/paper/macros.json",

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 import seaborn as sns
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -147,6 +148,21 @@ def side_heading(ax: Axes, offset: float, text: str) -> None:
     """Write the heading of a column of side notes."""
     ax.annotate(
         text, (1, 1), (offset, 3), xycoords="axes fraction", textcoords="offset points", size=SMALL, color=MUTED
+    )
+
+
+def key_above(ax: Axes, marks: Sequence[Artist]) -> None:
+    """Say above the axes what the marks mean, in one line that ends where the axes do."""
+    ax.legend(
+        handles=list(marks),
+        loc="lower right",
+        bbox_to_anchor=(1, 1),
+        ncols=len(marks),
+        borderaxespad=0.2,
+        handlelength=0.9,
+        handleheight=0.8,
+        handletextpad=0.4,
+        columnspacing=1,
     )
 
 

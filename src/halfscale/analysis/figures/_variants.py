@@ -1,20 +1,12 @@
-"""The timed variants: their table, and their colours by precision."""
-
-from pathlib import Path
+"""The colours of timed variants, by precision."""
 
 import pandas as pd
 import seaborn as sns
 
-from halfscale.analysis.figures._inputs import read_table
 from halfscale.analysis.style import FAMILIES
 
 FAMILY = {"fp32": "fp32", "tf32": "tf32", "bf16": "bf16", "fp16": "fp16 dynamic"}
 """By precision, the family of arms whose hue it takes."""
-
-
-def read_variants(folder: Path) -> pd.DataFrame:
-    """Read tables/throughput.csv."""
-    return read_table(folder, "throughput")
 
 
 def variant_colours(variants: pd.DataFrame) -> dict[str, str]:

@@ -11,7 +11,16 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from halfscale.analysis.figures._inputs import choose_arms, diverged_by_arm, read_arms, read_table
-from halfscale.analysis.style import CAUSES, INK, add_to_caption, no_data, rows_of_arms, side_heading, side_note
+from halfscale.analysis.style import (
+    CAUSES,
+    INK,
+    add_to_caption,
+    key_above,
+    no_data,
+    rows_of_arms,
+    side_heading,
+    side_note,
+)
 
 INPUTS = ("plan.json", "tables/runs.csv")
 TITLE = "Skipped steps by cause"
@@ -90,14 +99,4 @@ def add_key(ax: Axes) -> None:
     """Say what the marks mean, above the first panel."""
     marks: list[Artist] = [Patch(color=shade, label=label) for label, shade, _ in CAUSES.values()]
     marks.append(Line2D([], [], **RUN, label="one run"))
-    ax.legend(
-        handles=marks,
-        loc="lower right",
-        bbox_to_anchor=(1, 1),
-        ncols=4,
-        borderaxespad=0.2,
-        handlelength=0.9,
-        handleheight=0.8,
-        handletextpad=0.4,
-        columnspacing=1,
-    )
+    key_above(ax, marks)

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from halfscale.analysis.figures._inputs import read_table
-from halfscale.analysis.figures._variants import read_variants, variant_colours
+from halfscale.analysis.figures._variants import variant_colours
 from halfscale.analysis.style import MUTED, no_data, rows_of_arms, side_heading, side_note
 
 INPUTS = ("tables/throughput.csv", "tables/throughput_blocks.csv")
@@ -23,7 +23,7 @@ RATIO_AT = 8
 
 def draw(folder: Path) -> Figure:
     """Return the figure for the study in `folder`."""
-    variants = read_variants(folder)
+    variants = read_table(folder, "throughput")
     blocks = read_table(folder, "throughput_blocks")
     compared = variants[variants["speedup"].notna() | (variants["status"] != "timed")]
     shown = {

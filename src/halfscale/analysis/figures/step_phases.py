@@ -5,8 +5,9 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from halfscale.analysis.figures._variants import read_variants, variant_colours
-from halfscale.analysis.style import MUTED, no_data, rows_of_arms, side_heading, side_note
+from halfscale.analysis.figures._inputs import read_table
+from halfscale.analysis.figures._variants import variant_colours
+from halfscale.analysis.style import MUTED, key_above, no_data, rows_of_arms, side_heading, side_note
 
 INPUTS = ("tables/throughput.csv",)
 TITLE = "Step time by phase"
@@ -29,7 +30,7 @@ STEP_AT, WAITING_AT = 8, 62
 
 def draw(folder: Path) -> Figure:
     """Return the figure for the study in `folder`."""
-    variants = read_variants(folder)
+    variants = read_table(folder, "throughput")
     timed = variants[variants["status"] == "timed"]
     shown = {
         str(workload): timed.loc[timed["workload"] == workload, "label"].tolist()
@@ -53,16 +54,6 @@ def draw(folder: Path) -> Figure:
             side_heading(ax, WAITING_AT, "waiting for data")
         else:
             no_data(ax)
-    first = next(iter(panels.values()))
-    first.legend(
-        handles=[Patch(color=colour, label=label) for label, colour in PHASES.values()],
-        loc="lower right",
-        bbox_to_anchor=(1, 1),
-        ncols=3,
-        borderaxespad=0.2,
-        handlelength=0.9,
-        handleheight=0.8,
-        handletextpad=0.4,
-        columnspacing=1,
-    )
+    marks = [Patch(color=colour, label=label) for label, colour in PHASES.values()]
+    key_above(next(iter(panels.values())), marks)
     return figure
