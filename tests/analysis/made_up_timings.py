@@ -8,7 +8,7 @@ from halfscale.study.load import parse_study
 from halfscale.study.records import Effective, Environment
 from halfscale.study.runs import plan_study
 from halfscale.study.throughput import ThroughputSpec
-from halfscale.study.timings import Attained, ThroughputRecord, Timed
+from halfscale.study.timings import Attained, DataSheet, ThroughputRecord, Timed
 
 NOISE = [0.98, 1.0, 1.02, 1.0, 0.99, 1.01, 1.0, 1.0, 1.03, 0.97]
 """What the machine does to a whole block; its median is 1."""
@@ -69,7 +69,12 @@ def make_steps() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def make_record(spec: ThroughputSpec) -> ThroughputRecord:
+def make_sheet() -> DataSheet:
+    """Return a data sheet of 5 and 10 TFLOP/s, with a bound for one variant."""
+    return DataSheet(device="H200", peaks={"fp32": 5e12, "bf16": 10e12}, least_seconds={"fp32-contiguous-b8": 0.05})
+
+
+def make_record(spec: ThroughputSpec, sheet: DataSheet | None = None) -> ThroughputRecord:
     """Return the record that goes with the steps: 0.4 TFLOP a step, products at 4 and 8 TFLOP/s."""
     timed = []
     for variant in spec.variants:
@@ -91,6 +96,7 @@ def make_record(spec: ThroughputSpec) -> ThroughputRecord:
         flops={"8": 400_000_000_000},
         targets_per_sample=1,
         attained=Attained(gemm={"fp32": 4e12, "bf16": 8e12}, copy_bandwidth=1e10, transfer={}),
+        sheet=sheet,
         threads=2,
         environment=ENVIRONMENT,
         code="",

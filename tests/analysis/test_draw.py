@@ -10,15 +10,28 @@ import zlib
 from importlib.metadata import version
 
 import pytest
+from made_up_predictions import make_memory_record, make_roofline_record
 from made_up_timings import make_record, make_steps, make_timing_spec
 
 from halfscale.analysis.collect import collect, write_csv
 from halfscale.analysis.draw import draw_figure
 from halfscale.analysis.figures import FIGURES, figure_names
+from halfscale.analysis.memory import largest_table, memory_table
+from halfscale.analysis.roofline import roofline_table
 from halfscale.analysis.tables import write_tables
 from halfscale.analysis.throughput import block_table, throughput_table
 
-NAMES = ["final_gap", "loss_by_arm", "scale_trajectory", "skips_by_cause", "speedup", "step_phases"]
+NAMES = [
+    "final_gap",
+    "largest_batch",
+    "loss_by_arm",
+    "memory_by_batch",
+    "predicted_speedup",
+    "scale_trajectory",
+    "skips_by_cause",
+    "speedup",
+    "step_phases",
+]
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +43,9 @@ def study(finished_study, tmp_path_factory):
     record, steps = make_record(make_timing_spec()), make_steps()
     write_csv(folder / "tables/throughput.csv", throughput_table(record, steps))
     write_csv(folder / "tables/throughput_blocks.csv", block_table(record, steps))
+    write_csv(folder / "tables/memory.csv", memory_table(make_memory_record()))
+    write_csv(folder / "tables/largest_batch.csv", largest_table(make_memory_record()))
+    write_csv(folder / "tables/roofline.csv", roofline_table(make_roofline_record()))
     return folder
 
 
@@ -63,7 +79,7 @@ def test_the_names_are_had_without_matplotlib():
 
 
 def test_an_unknown_figure_is_refused_by_name(study):
-    with pytest.raises(ValueError, match=r"figure 'scale' is unknown; allowed: final_gap, loss_by_arm"):
+    with pytest.raises(ValueError, match=r"figure 'scale' is unknown; allowed: final_gap, largest_batch, loss_by_arm"):
         draw_figure("scale", study)
 
 

@@ -7,7 +7,7 @@ import matplotlib as mpl
 import pandas as pd
 import pytest
 from figure_checks import check_readable
-from made_up_timings import make_record, make_steps, make_timing_spec
+from made_up_timings import make_record, make_sheet, make_steps, make_timing_spec
 from matplotlib.text import Text
 
 from halfscale.analysis import style
@@ -158,3 +158,22 @@ def test_every_number_of_the_text_is_a_macro(table: pd.DataFrame) -> None:
     keys = [part.split("}")[0] for part in text.split(r"\val{")[1:]]
     assert keys
     assert set(keys) <= values.keys()
+
+
+def test_a_listed_device_is_held_against_its_data_sheet() -> None:
+    table = throughput_table(make_record(make_timing_spec(), make_sheet()), make_steps())
+    row = table.set_index("variant").loc["fp32-contiguous-b8"]
+    assert (row["mfu"], row["least_ms"], row["share_of_bound"]) == pytest.approx((0.4, 50.0, 0.25))  # 2 of 5 TFLOP/s
+    bf16 = table.set_index("variant").loc["bf16-contiguous-b8"]
+    assert bf16["mfu"] == pytest.approx(0.4)
+    assert math.isnan(bf16["least_ms"])
+    text = throughput(table)
+    values = dict(throughput_values(table))
+    assert values["throughput.images.fp32-contiguous-b8.share_of_bound"] == "$25.0$"
+    assert r"its MFU is \val{throughput.images.fp32-contiguous-b8.mfu}" in text
+
+
+def test_a_device_that_is_not_listed_has_neither_mfu_nor_bound(table: pd.DataFrame) -> None:
+    assert table[["mfu", "least_ms", "share_of_bound"]].isna().all(axis=None)
+    assert "MFU" not in throughput_tex(table.reset_index())
+    assert "data sheet" not in throughput(table.reset_index())

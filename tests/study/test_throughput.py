@@ -75,6 +75,13 @@ def test_what_is_measured_decides_the_spec_and_nothing_else(study: Study) -> Non
     assert len(set(hashes)) == 3
 
 
+def test_a_workload_may_have_levels_of_its_own(study: Study) -> None:
+    first, second = (workload.name for workload in study.workloads)
+    levels = {"levels": {"precision": ["fp32"]}, "levels_of": {second: {"precision": ["fp32", "bf16"]}}}
+    timed = plan_study(with_throughput(study, **levels)).throughput
+    assert [len(timed[name].variants) for name in (first, second)] == [1, 2]
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -83,8 +90,9 @@ def test_what_is_measured_decides_the_spec_and_nothing_else(study: Study) -> Non
         ({"levels": {"precision": []}}, "experiments.throughput.levels.precision"),
         ({"levels": {"fused": [True, True]}}, "names a level twice"),
         ({"levels": {"precison": ["fp32"]}}, "unknown key"),
+        ({"levels_of": {"nope": {}}}, "experiments.throughput.levels_of: 'nope' is no workload that is timed"),
     ],
-    ids=["workload", "blocks", "empty", "twice", "key"],
+    ids=["workload", "blocks", "empty", "twice", "key", "levels_of"],
 )
 def test_bad_settings_are_refused(study: Study, settings: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
@@ -98,7 +106,9 @@ def test_defaults_are_the_protocols() -> None:
 def test_the_gpu_study_times_the_published_size_over_every_level() -> None:
     """{fp32, tf32, bf16, fp16} x {NCHW, channels_last} x {32, 128, 256}, ResNet-50 at 224 x 224."""
     plan = plan_study(load_study([CONFIG / "gpu.yaml"]))
-    (spec,) = plan.throughput.values()
+    assert plan.throughput.keys() == {"resnet50-224", "gpt-512", "gpt-2048"}
+    assert len(plan.throughput["gpt-2048"].variants) == 4
+    spec = plan.throughput["resnet50-224"]
     assert (spec.model, spec.data_args["image_size"], spec.model_args["num_classes"]) == ("resnet50", 224, 1000)
     assert len(spec.variants) == 4 * 2 * 3
     assert all(run.device == "cuda" for run in plan.runs.values())

@@ -138,8 +138,9 @@ def figure_files(wildcards):
 
 
 def figure_category(wildcards):
-    timed = "tables/throughput.csv" in figure_inputs(wildcards.figure)
-    return "Throughput" if timed else "Stability"
+    of_tables = {"throughput": "Throughput", "memory": "Memory", "largest_batch": "Memory", "roofline": "Roofline"}
+    first = os.path.basename(figure_inputs(wildcards.figure)[0]).removesuffix(".csv")
+    return of_tables.get(first, "Stability")
 
 
 def figure_title(wildcards):

@@ -13,6 +13,8 @@ import pandas as pd
 
 from halfscale.analysis.collect import read_plan, read_summaries
 from halfscale.analysis.latex import escape, number, percent, scale, setting
+from halfscale.analysis.memory import GIB, MIB, read_memory_tables
+from halfscale.analysis.roofline import read_roofline_table
 from halfscale.analysis.tables import MEANS, TOTALS, read_arms
 from halfscale.analysis.throughput import read_throughput_table
 from halfscale.study.records import Summary
@@ -49,6 +51,8 @@ def write_macros(folder: Path) -> None:
             *((f"{workload}.floor", number(floor)) for workload, floor in floors.items()),
             *(item for arm in arms.itertuples() for item in arm_values(arm)),
             *(throughput_values(read_throughput_table(folder)) if plan.throughput else []),
+            *(memory_values(*read_memory_tables(folder)) if plan.memory else []),
+            *(roofline_values(read_roofline_table(folder)) if plan.roofline else []),
         ]
     )
     write_text(folder / "paper" / "macros.json", json.dumps(values, indent=1) + "\n")
@@ -163,9 +167,44 @@ def throughput_values(variants: pd.DataFrame) -> Iterator[tuple[str, str]]:
     """Yield what each timed variant came to, from its row of throughput.csv."""
     for row in variants[variants["status"] == "timed"].to_dict("records"):
         key = f"throughput.{row['workload']}.{row['variant']}"
-        for name in ("step_ms", "samples_per_second", "targets_per_second", "speedup", "scaler_cost", "tflops"):
+        for name in (
+            "step_ms",
+            "samples_per_second",
+            "targets_per_second",
+            "speedup",
+            "scaler_cost",
+            "tflops",
+            "least_ms",
+        ):
             yield f"{key}.{name}", number(float(row[name]))
-        for name in ("share_of_gemm", "waiting"):
+        for name in ("share_of_gemm", "mfu", "share_of_bound", "waiting"):
+            yield f"{key}.{name}", percent(float(row[name]))
+
+
+def memory_values(table: pd.DataFrame, largest: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    """Yield what each prediction of memory came to, GiB unless its name says else, and each largest batch."""
+    for row in table.to_dict("records"):
+        key = f"memory.{row['case']}.{row['accounting']}.{row['precision']}.{row['batch_size']}"
+        for name in ("peak", "activations"):
+            yield f"{key}.{name}", number(float(row[name]) / GIB)
+        yield f"{key}.copies", number(float(row["weight_copies"]) / MIB)  # MiB
+        yield f"{key}.saved", number(float(row["saved"]) / MIB)  # MiB
+        yield f"{key}.ratio", percent(float(row["ratio"]))
+        yield f"{key}.residual", percent(float(row["residual"]) if pd.notna(row["residual"]) else None)
+    for row in largest.to_dict("records"):
+        key = f"largest_batch.{row['case']}.{row['how']}.{escape(row['device'])}.{row['precision']}"
+        yield key, number(int(row["batch_size"]))
+
+
+def roofline_values(table: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    """Yield what each predicted time came to."""
+    flops = {str(case): float(rows["flops"].iloc[0]) for case, rows in table.groupby("case", sort=False)}
+    yield from ((f"roofline.{case}.gflop", number(value / 1e9)) for case, value in flops.items())
+    for row in table.to_dict("records"):
+        key = f"roofline.{row['case']}.{row['device']}.{row['precision']}"
+        for name in ("step_ms", "speedup", "amdahl"):
+            yield f"{key}.{name}", number(float(row[name]))
+        for name in ("matrix_share", "compute_bound"):
             yield f"{key}.{name}", percent(float(row[name]))
 
 

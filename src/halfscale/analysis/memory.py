@@ -6,14 +6,14 @@ from typing import Any
 
 import pandas as pd
 
-from halfscale.analysis.collect import read_plan, write_csv
+from halfscale.analysis.collect import read_csv, read_plan, write_csv
 from halfscale.analysis.latex import Column, breakable, escape, longtable, number, percent
 from halfscale.study.predictions import Measurement, MemoryRecord
 from halfscale.study.sealed import read_sealed
 from halfscale.study.step import KINDS
 from halfscale.study.whole import write_text
 
-MIB = 2**20
+MIB, GIB = 2**20, 2**30
 
 
 def write_memory_tables(folder: Path) -> None:
@@ -31,6 +31,11 @@ def write_memory_tables(folder: Path) -> None:
     write_csv(folder / "tables" / "memory.csv", table)
     write_csv(folder / "tables" / "largest_batch.csv", largest)
     write_text(folder / "tables" / "memory.tex", memory_tex(table))
+
+
+def read_memory_tables(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Read a study's tables/memory.csv and tables/largest_batch.csv."""
+    return read_csv(folder / "tables" / "memory.csv"), read_csv(folder / "tables" / "largest_batch.csv")
 
 
 def memory_table(record: MemoryRecord) -> pd.DataFrame:

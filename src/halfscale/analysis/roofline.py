@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from halfscale.analysis.collect import read_plan, write_csv
+from halfscale.analysis.collect import read_csv, read_plan, write_csv
 from halfscale.analysis.latex import Column, breakable, escape, longtable, number, percent
 from halfscale.study.predictions import RooflineRecord
 from halfscale.study.sealed import read_sealed
@@ -25,6 +25,11 @@ def write_roofline_tables(folder: Path) -> None:
     table = pd.concat([roofline_table(record) for record in records], ignore_index=True)
     write_csv(folder / "tables" / "roofline.csv", table)
     write_text(folder / "tables" / "roofline.tex", roofline_tex(table))
+
+
+def read_roofline_table(folder: Path) -> pd.DataFrame:
+    """Read a study's tables/roofline.csv."""
+    return read_csv(folder / "tables" / "roofline.csv")
 
 
 def roofline_table(record: RooflineRecord) -> pd.DataFrame:

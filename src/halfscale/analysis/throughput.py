@@ -15,7 +15,7 @@ from halfscale.analysis.collect import read_csv, read_plan, write_csv
 from halfscale.analysis.latex import Column, breakable, escape, interval, longtable, number, percent
 from halfscale.analysis.statistics import Median, median_with_interval
 from halfscale.study.throughput import ThroughputSpec, Variant, short_names
-from halfscale.study.timings import ThroughputRecord, Timed, read_throughput
+from halfscale.study.timings import DataSheet, ThroughputRecord, Timed, read_throughput
 from halfscale.study.whole import write_text
 
 INPUT_BOUND = 0.05
@@ -108,6 +108,7 @@ def row_of(
     row |= {f"{phase}_ms": 1e3 * float(own[phase].median()) for phase in PHASES}
     row |= {"samples_per_second": samples, "targets_per_second": samples * record.targets_per_sample}
     row |= {"tflops": rate / 1e12, "share_of_gemm": rate / record.attained.gemm[variant.precision]}
+    row |= against_sheet(variant, record.sheet, rate, time.median)
     row |= named("speedup", ratio(blocks, of=plain_fp32(variant, record.spec), to=variant))
     row |= named("scaler_cost", ratio(blocks, of=variant, to=unscaled(variant, record.spec)))
     row["launch_gap"] = float((1 - own["seconds"] / own["wall"]).median())
@@ -115,6 +116,20 @@ def row_of(
     row["waiting"] = float(loaded.loc[variant.name]["waiting"].median())
     row["input_bound"] = row["waiting"] > INPUT_BOUND
     return row
+
+
+def against_sheet(variant: Variant, sheet: DataSheet | None, rate: float, seconds: float) -> dict[str, float]:
+    """Return a variant's rate over the peak of its data sheet (MFU), the least time of its step there, and how near it is.
+
+    Args:
+        variant: the variant.
+        sheet: of its device; None where that is not listed.
+        rate: model FLOP a second.
+        seconds: of a step.
+    """
+    peak = sheet.peaks.get(variant.precision, math.nan) if sheet else math.nan
+    least = sheet.least_seconds.get(variant.name, math.nan) if sheet else math.nan
+    return {"mfu": rate / peak, "least_ms": 1e3 * least, "share_of_bound": least / seconds}
 
 
 def named(name: str, value: Median) -> dict[str, float]:
@@ -154,6 +169,8 @@ def describe_throughput(folder: Path, spec: ThroughputSpec) -> str:
 
 def throughput_tex(table: pd.DataFrame) -> str:
     """Return the table of every variant."""
+    listed = table["mfu"].notna().any()
+    of_sheet = [Column("MFU", r"(\%)", "r"), Column("Of bound", r"(\%)", "r")]
     columns = [
         Column("Variant", "", r">{\raggedright\arraybackslash}p{2.6cm}"),
         Column("Step", "(ms)", "r"),
@@ -163,12 +180,13 @@ def throughput_tex(table: pd.DataFrame) -> str:
         Column(r"95\,\% interval", "", "r"),
         Column("Rate", "(TFLOP/s)", "r"),
         Column("Of GEMM", r"(\%)", "r"),
+        *(of_sheet if listed else []),
         Column("Waiting", r"(\%)", "r"),
     ]
 
     def cells(row: Any) -> list[str]:
         if row.status != "timed":
-            note = rf"\multicolumn{{8}}{{l}}{{\textit{{{escape(row.status)}}}}}"
+            note = rf"\multicolumn{{{len(columns) - 1}}}{{l}}{{\textit{{{escape(row.status)}}}}}"
             return [breakable(row.label), note]
         return [
             breakable(row.label),
@@ -179,6 +197,7 @@ def throughput_tex(table: pd.DataFrame) -> str:
             interval(row.speedup_low, row.speedup_high),
             number(row.tflops),
             percent(row.share_of_gemm),
+            *([percent(row.mfu), percent(row.share_of_bound)] if listed else []),
             percent(row.waiting) + (r"$^\ast$" if row.input_bound else ""),
         ]
 
@@ -190,7 +209,9 @@ def throughput_tex(table: pd.DataFrame) -> str:
         "Time of a training step by variant: median of the blocks' medians, with its bootstrap interval over the "
         "blocks. Speed-up: the time of FP32, all else the same, over this one's, in the same block. Rate: model FLOP "
         "of forward and backward pass over the time; of GEMM: as a share of what a square matrix product attains in "
-        "this precision. Waiting: share of a step that waits for its batch when the loader makes it"
+        "this precision. "
+        + ("MFU: as a share of the data sheet's peak; of bound: its least time over the time. " if listed else "")
+        + "Waiting: share of a step that waits for its batch when the loader makes it"
         + (r"; $^\ast$: input-bound." if (table["status"].eq("timed") & table["input_bound"].eq(True)).any() else ".")
         + " Numerics only: a format for which the CPU has no units, whose time says nothing about hardware."
     )

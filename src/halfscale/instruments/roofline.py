@@ -82,6 +82,11 @@ def roof(reference: Sequence[Operation], operations: Sequence[Operation], device
     )
 
 
+def least_seconds(operations: Sequence[Operation], device: Device, precision: Precision) -> float:
+    """Return the least time of a step."""
+    return sum(seconds_of(operation, device, precision) for operation in operations)
+
+
 def seconds_of(operation: Operation, device: Device, precision: Precision) -> float:
     """Return the least time of an operation: a product of 16-bit operands, or under TF32, runs at that peak."""
     of: Precision = precision if operation.half or precision == "tf32" else "fp32"

@@ -21,6 +21,7 @@ from halfscale.errors import UserError
 from halfscale.instruments.attained import measure_attained
 from halfscale.instruments.clock import Clock, make_clock
 from halfscale.instruments.count_flops import count_flops
+from halfscale.instruments.data_sheet import data_sheet
 from halfscale.instruments.describe import describe_environment
 from halfscale.instruments.timed_step import Prepared, prepare_variant, settle
 from halfscale.machine.devices import be_fast, has_native_bf16, has_native_fp16, has_precision
@@ -97,6 +98,7 @@ def throughput(spec: ThroughputSpec, folder: Path, progress: Callable[[int], Non
             )
         )
     host_batch = data.batch(0, spec.variants[0].batch_size)
+    environment = describe_environment(device)
     record = ThroughputRecord(
         spec=spec,
         spec_hash=spec.hash,
@@ -104,8 +106,9 @@ def throughput(spec: ThroughputSpec, folder: Path, progress: Callable[[int], Non
         flops=flops,
         targets_per_sample=host_batch.targets[0].numel(),
         attained=measure_attained(device, [variant.precision for variant in prepared], host_batch, clock),
+        sheet=data_sheet(spec, prepared, environment.device, host_batch),
         threads=threads,
-        environment=describe_environment(device),
+        environment=environment,
         code=code,
         seconds=time.perf_counter() - started,
         steps_sha256=write_steps(steps, spec, folder / "steps.parquet"),

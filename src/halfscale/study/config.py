@@ -5,7 +5,7 @@ Field names are the field's own terms and stay the same in tables, figures and t
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -63,16 +63,14 @@ class Study(Model):
         refuse_duplicates("arms: name ", [arm.name for arm in arms])
         for arm in arms:
             for name in arm.workloads or []:
-                if name not in workloads:
-                    raise ValueError(
-                        f"arms[{arm.name}].workloads: {name!r} is no workload; allowed: {', '.join(workloads)}"
-                    )
+                refuse_unknown(f"arms[{arm.name}].workloads: ", name, "workload", workloads)
         throughput = self.experiments.throughput
-        for name in (throughput.workloads if throughput else None) or []:
-            if name not in workloads:
-                raise ValueError(
-                    f"experiments.throughput.workloads: {name!r} is no workload; allowed: {', '.join(workloads)}"
-                )
+        if throughput is not None:
+            for name in throughput.workloads or []:
+                refuse_unknown("experiments.throughput.workloads: ", name, "workload", workloads)
+            for name in throughput.levels_of:
+                timed = throughput.workloads or workloads
+                refuse_unknown("experiments.throughput.levels_of: ", name, "workload that is timed", timed)
         for workload in self.workloads:
             members = [arm for arm in arms if arm.workloads is None or workload.name in arm.workloads]
             check_reference(self.reference, workload.name, members)
@@ -96,6 +94,12 @@ def refuse_duplicates(what: str, values: Iterable[Any]) -> None:
     for value, count in Counter(values).items():
         if count > 1:
             raise ValueError(f"{what}{value!r} is used {count} times; each must be unique")
+
+
+def refuse_unknown(what: str, name: str, kind: str, allowed: Sequence[str]) -> None:
+    """Raise ValueError if a name is none of those allowed; `what` leads the message."""
+    if name not in allowed:
+        raise ValueError(f"{what}{name!r} is no {kind}; allowed: {', '.join(allowed)}")
 
 
 def check_reference(reference: str, workload: str, arms: list[Arm]) -> None:

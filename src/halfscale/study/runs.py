@@ -42,7 +42,7 @@ class Roster(Model):
     def to_json(self) -> str:
         """Return the roster as JSON text, the same for the same study."""
         kept = self.model_dump(include=set(Roster.model_fields))
-        return json.dumps(kept, sort_keys=True, indent=1, allow_nan=False) + "\n"
+        return json.dumps(kept, indent=1, allow_nan=False) + "\n"  # keys in config order, which tables keep
 
 
 class Plan(Roster):

@@ -59,6 +59,8 @@ class Throughput(Model):
     """Whether FP16 and BF16 are timed on a CPU without their units too, where they are many times slower than FP32."""
     levels: Levels = Levels()
     """What is crossed."""
+    levels_of: dict[Name, Levels] = Field(default={})
+    """By workload, what is crossed there in its place."""
 
 
 class Variant(Model):
@@ -138,7 +140,7 @@ def throughput_spec(
     counts = {name: getattr(settings, name) for name in ("blocks", "steps", "warmup", "threads", "emulated")}
     return ThroughputSpec(
         workload=workload.name,
-        variants=cross(settings.levels, workload),
+        variants=cross(settings.levels_of.get(workload.name, settings.levels), workload),
         seed=seed,
         device=device,
         **shared,

@@ -58,6 +58,17 @@ class Attained(Model):
     """Seconds to move one batch of inputs from host to device, by format; empty on a CPU."""
 
 
+class DataSheet(Model):
+    """What the data sheet of the device at hand says, where it is listed in halfscale.machine.peaks."""
+
+    device: str
+    """Its name there."""
+    peaks: dict[str, float]
+    """Dense FLOP/s, by precision."""
+    least_seconds: dict[str, float]
+    """Of a step as the roofline bounds it, by variant; empty where a sample is neither a square image nor tokens."""
+
+
 class ThroughputRecord(Sealed):
     """What one throughput measurement was, beside its steps."""
 
@@ -68,6 +79,8 @@ class ThroughputRecord(Sealed):
     targets_per_sample: int
     """Predictions a sample: 1 for images, the sequence's length for tokens."""
     attained: Attained
+    sheet: DataSheet | None
+    """None where the device is not listed, as no CPU is."""
     threads: int
     environment: Environment
     code: str

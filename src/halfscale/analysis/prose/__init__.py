@@ -10,12 +10,16 @@ from halfscale.analysis.latex import breakable
 from halfscale.analysis.prose.equilibrium import equilibrium
 from halfscale.analysis.prose.losses import gap, loss
 from halfscale.analysis.prose.measured import Measured
+from halfscale.analysis.prose.memory import memory
 from halfscale.analysis.prose.method import arms_defined, definitions, twin, workloads
 from halfscale.analysis.prose.outcome import abstract_findings, completion
+from halfscale.analysis.prose.roofline import roofline
 from halfscale.analysis.prose.scaling import scale, skips
 from halfscale.analysis.prose.throughput import throughput
 
 __all__ = ["Measured", "write_prose"]
+
+NOTHING = "% Nothing of this kind is measured beside the training runs.\n"
 
 
 def write_prose(measured: Measured, described: Iterable[str]) -> dict[str, str]:
@@ -38,15 +42,23 @@ def write_prose(measured: Measured, described: Iterable[str]) -> dict[str, str]:
         "equilibrium": equilibrium(once),
         "loss": by_workload(once, loss),
         "gap": by_workload(once, gap),
-        "experiments": experiments(measured),
-        **({} if measured.variants is None else {"throughput": throughput(measured.variants)}),
+        **experiments(measured),
     }
 
 
-def experiments(measured: Measured) -> str:
-    """Return the commands that read the sections of what the study measures beside its runs."""
-    nothing = "% Nothing is measured beside the training runs.\n"
-    return nothing if measured.variants is None else "\\input{sections/throughput}\n"
+def experiments(measured: Measured) -> dict[str, str]:
+    """Return the text of each experiment that the study has, and the commands that read their sections and tables."""
+    texts = {}
+    if measured.variants is not None:
+        texts["throughput"] = throughput(measured.variants)
+    if measured.roofline is not None:
+        texts["roofline"] = roofline(measured.roofline)
+    if measured.memory is not None:
+        texts["memory"] = memory(*measured.memory)
+    return texts | {
+        "experiments": "".join(f"\\input{{sections/{name}}}\n" for name in texts) or NOTHING,
+        "experiment_tables": "".join(f"\\input{{tables/{name}}}\n" for name in texts) or NOTHING,
+    }
 
 
 def by_workload(measured: Measured, write: Callable[[str, Measured], str]) -> str:

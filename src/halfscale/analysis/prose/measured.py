@@ -7,7 +7,9 @@ from typing import Self
 import pandas as pd
 
 from halfscale.analysis.collect import read_csv, read_plan, read_runs
+from halfscale.analysis.memory import read_memory_tables
 from halfscale.analysis.references import references
+from halfscale.analysis.roofline import read_roofline_table
 from halfscale.analysis.shown import repeats
 from halfscale.analysis.tables import read_arms
 from halfscale.analysis.throughput import read_throughput_table
@@ -25,6 +27,10 @@ class Measured:
     gaps: pd.DataFrame
     variants: pd.DataFrame | None = None
     """What was timed, where the study times anything."""
+    memory: tuple[pd.DataFrame, pd.DataFrame] | None = None
+    """What memory was predicted, and the largest batches, where the study predicts any."""
+    roofline: pd.DataFrame | None = None
+    """What times were predicted, where the study predicts any."""
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -36,13 +42,20 @@ class Measured:
         """
         gaps = read_csv(folder / "tables" / "gaps.csv")
         plan = read_plan(folder)
-        variants = read_throughput_table(folder) if plan.throughput else None
-        return cls(plan=plan, runs=read_runs(folder), arms=read_arms(folder), gaps=gaps, variants=variants)
+        return cls(
+            plan=plan,
+            runs=read_runs(folder),
+            arms=read_arms(folder),
+            gaps=gaps,
+            variants=read_throughput_table(folder) if plan.throughput else None,
+            memory=read_memory_tables(folder) if plan.memory else None,
+            roofline=read_roofline_table(folder) if plan.roofline else None,
+        )
 
     def of(self, workload: str) -> Self:
         """Return the part of one workload."""
-        parts = (table[table["workload"] == workload] for table in (self.runs, self.arms, self.gaps))
-        return type(self)(self.plan, *parts)
+        runs, arms, gaps = (table[table["workload"] == workload] for table in (self.runs, self.arms, self.gaps))
+        return type(self)(self.plan, runs, arms, gaps)
 
     @property
     def reference(self) -> str:

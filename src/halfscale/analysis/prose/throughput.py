@@ -45,10 +45,16 @@ def records(rows: pd.DataFrame, name: str) -> list[dict[str, object]]:
 def reference(workload: str, timed: pd.DataFrame) -> str:
     """Return the step time and the rate of the first variant, which is FP32 unless the study leaves it out."""
     name, label = str(timed["variant"].iloc[0]), str(timed["label"].iloc[0])
-    return (
+    sentence = (
         f"A step of {code(label)} takes {key(workload, name, 'step_ms')}\\,ms, that is "
         f"{key(workload, name, 'samples_per_second')} samples a second, at {key(workload, name, 'share_of_gemm')}\\,\\% of "
         "the rate of a square matrix product in the same precision."
+    )
+    if timed["least_ms"].isna().iloc[0]:
+        return sentence
+    return (
+        f"{sentence} By data sheet it could not take less than {key(workload, name, 'least_ms')}\\,ms; it reaches "
+        f"{key(workload, name, 'share_of_bound')}\\,\\% of that bound, and its MFU is {key(workload, name, 'mfu')}\\,\\%."
     )
 
 
