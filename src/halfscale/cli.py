@@ -3,6 +3,7 @@
 Imports that take time stand inside the commands, so that --help comes at once.
 """
 
+import gc
 import sys
 import traceback
 from contextlib import nullcontext
@@ -248,6 +249,8 @@ def schema(output: Annotated[Path, typer.Option("--output", "-o")] = Path("confi
 
 def main() -> None:
     """Run the command. What a user can mend is told in a line; the traceback of code of their own comes before it."""
+    # Looking for garbage among all that torch imports, at the start and once more at the end, takes over a second.
+    gc.set_threshold(100_000)
     try:
         app()
     except (UserError, OSError) as error:
@@ -255,3 +258,5 @@ def main() -> None:
             traceback.print_exception(error.__cause__)
         print(f"halfscale: {error}", file=sys.stderr)
         sys.exit(1)
+    finally:
+        gc.freeze()
