@@ -1,14 +1,20 @@
 """The smoke study through Slurm: the same tables as here."""
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from through_slurm import LOCAL, SLURM, Folder, edited, jobs
 
-TABLES = "results/smoke/tables/arms.csv"
+TABLES = [
+    f"results/smoke/tables/{name}.csv" for name in ("runs", "arms", "gaps", "throughput", "largest_batch", "roofline")
+]
+MEASURED = {"throughput.csv", "throughput_blocks.csv", "throughput.tex", "memory.csv", "memory.tex"}
+"""Tables of seconds, and of bytes that a process took, of which no two are the same."""
 ARMS = ("fp32", "bf16", "fp16", "fp16-injected", "fp32-injected")
-RUNS = 7
+RUNS, PREDICTIONS = 7, 2
+NODE_CPUS = "4"
 
 
 def shorten(settings: dict[str, Any]) -> None:
@@ -20,7 +26,7 @@ def shorten(settings: dict[str, Any]) -> None:
 def test_the_smoke_study_ends_with_the_same_tables(folder: Callable[[str], Folder], tmp_path: Path) -> None:
     config = edited(tmp_path, shorten)
     here, alone, grouped = folder("here"), folder("through Slürm"), folder("through Slurm, in groups")
-    arguments = [TABLES, "--configfile", config]
+    arguments = [*TABLES, "--configfile", config]
     studies = {
         here: here.start(*LOCAL, *arguments),
         alone: alone.start(*SLURM, *arguments),
@@ -28,14 +34,22 @@ def test_the_smoke_study_ends_with_the_same_tables(folder: Callable[[str], Folde
     }
     for study, process in studies.items():
         assert process.wait(timeout=600) == 0, study.said()
-    tables = {f"{name}.{suffix}" for name in ("runs", "arms") for suffix in ("csv", "tex")}
-    assert set(here.tables()) == tables | {"gaps.csv", "scaling.tex", "traces.parquet"}
-    assert alone.tables() == here.tables()
-    assert grouped.tables() == here.tables()
+    same = {f"{name}.{suffix}" for name in ("runs", "arms", "roofline") for suffix in ("csv", "tex")}
+    same |= {"gaps.csv", "scaling.tex", "largest_batch.csv", "traces.parquet"}
+    for study in studies:
+        assert set(study.tables()) == same | MEASURED
+        assert all(study.tables()[name] == here.tables()[name] for name in same)
 
-    one_run = ("COMPLETED", "1", "3000M", "N/A")
-    assert [(job.state, job.cpus, job.memory, job.gpus) for job in jobs(alone)] == [one_run] * RUNS
-    assert {job.limit for job in jobs(alone)} == {"1:00:00"}
+    asked = Counter((job.cpus, job.memory, job.limit, job.gpus) for job in jobs(alone))
+    # A whole node for what is timed; a run, or what is predicted, takes a core.
+    timed = (NODE_CPUS, "6000M", "2:00:00", "N/A")
+    assert asked == {("1", "3000M", "1:00:00", "N/A"): RUNS + PREDICTIONS, timed: 1}
+    assert {job.state for job in jobs(alone)} == {"COMPLETED"}
     # The runs of a group go one after another: as wide as one, as long as all.
-    assert [(job.state, job.cpus, job.memory, job.gpus) for job in jobs(grouped)] == [one_run] * 2
-    assert {job.limit for job in jobs(grouped)} == {"4:00:00", "3:00:00"}
+    asked = Counter((job.cpus, job.memory, job.limit) for job in jobs(grouped))
+    assert asked == {
+        ("1", "3000M", "4:00:00"): 1,
+        ("1", "3000M", "3:00:00"): 1,
+        ("1", "3000M", "1:00:00"): PREDICTIONS,
+        (NODE_CPUS, "6000M", "2:00:00"): 1,
+    }

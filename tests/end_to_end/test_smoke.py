@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -119,6 +120,16 @@ def test_a_renamed_arm_trains_nothing(smoke_folder: Path, snakemake: Snakemake, 
     jobs = planned_jobs(snakemake(smoke_folder, "--configfile", config, "--dry-run").stdout)
     assert "train" not in jobs
     assert jobs["tables"] == 1
+
+
+def test_the_profile_for_slurm_needs_no_cores_here(tmp_path: Path) -> None:
+    """A dry run would be given one. The plan is made here and not by Slurm."""
+    plan = "results/smoke/plan.json"
+    command = [sys.executable, "-m", "snakemake", plan, "--snakefile", ROOT / "Snakefile", "--configfile", SMOKE]
+    profile = ["--workflow-profile", ROOT / "profiles" / "slurm"]
+    done = subprocess.run([*command, *profile, "--directory", tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / plan).exists()
 
 
 @pytest.mark.skipif(LATEX is None, reason="no LaTeX engine: neither latexmk nor tectonic is installed")

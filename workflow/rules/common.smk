@@ -17,6 +17,10 @@ shell.prefix(f"set -euo pipefail; PATH={shlex.quote(os.path.dirname(sys.executab
 TUNABLES = "glibc.malloc.trim_threshold=8589934592:glibc.malloc.mmap_threshold=4294967296:glibc.malloc.hugetlb=1"
 
 
+# All cores of this machine. Jobs of a cluster run elsewhere: profiles/slurm says how many they take.
+ALL_CORES = workflow.resource_settings.cores or 1
+
+
 def load_plan():
     """Read the config files of the command line, or the embedded default, and expand them into runs.
 

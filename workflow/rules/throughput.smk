@@ -10,7 +10,7 @@ rule throughput:
     conda:
         ENVIRONMENT
     # All cores, so that no other job of the study runs meanwhile.
-    threads: workflow.cores or 1
+    threads: ALL_CORES
     resources:
         mem_mb=6000,
         runtime=120,
