@@ -126,7 +126,7 @@ def test_the_profile_for_slurm_needs_no_cores_here(tmp_path: Path) -> None:
     """A dry run would be given one. The plan is made here and not by Slurm."""
     plan = "results/smoke/plan.json"
     command = [sys.executable, "-m", "snakemake", plan, "--snakefile", ROOT / "Snakefile", "--configfile", SMOKE]
-    profile = ["--workflow-profile", ROOT / "profiles" / "slurm"]
+    profile = ["--workflow-profile", ROOT / "profiles" / "slurm", "--slurm-init-seconds-before-status-checks=1"]
     done = subprocess.run([*command, *profile, "--directory", tmp_path], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / plan).exists()
