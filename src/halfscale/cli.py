@@ -6,7 +6,6 @@ Imports that take time stand inside the commands, so that --help comes at once.
 import gc
 import sys
 import traceback
-from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -91,7 +90,7 @@ def train(
     from halfscale.machine.leases import leased_device
     from halfscale.progress import step_bar
 
-    with nullcontext() if chosen.device == "cpu" else leased_device(), step_bar(chosen.run_id, chosen.steps) as advance:
+    with leased_device(chosen.device), step_bar(chosen.run_id, chosen.steps) as advance:
         summary = train_run(chosen, output, advance)
     where = f" at step {summary.first_bad_step}: {summary.bad_where}" if summary.status == "diverged" else ""
     typer.echo(
@@ -120,7 +119,7 @@ def throughput(
     from halfscale.progress import step_bar
 
     turns = chosen.blocks * len(chosen.variants)
-    with nullcontext() if chosen.device == "cpu" else leased_device(), step_bar(chosen.workload, turns) as advance:
+    with leased_device(chosen.device), step_bar(chosen.workload, turns) as advance:
         time_steps(chosen, output, advance)
     typer.echo(describe_throughput(output, chosen))
     for name in ("steps.parquet", "throughput.json"):
@@ -144,7 +143,7 @@ def memory(
     from halfscale.instruments.memory import memory as predict_memory
     from halfscale.machine.leases import leased_device
 
-    with nullcontext() if chosen.device == "cpu" else leased_device():
+    with leased_device(chosen.device):
         record = predict_memory(chosen, output)
     typer.echo(describe_memory(record))
     typer.echo(output / "memory.json")

@@ -1,5 +1,6 @@
 """A throughput measurement that nobody made: step times whose medians and ratios are known."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -8,7 +9,7 @@ from halfscale.study.load import parse_study
 from halfscale.study.records import Effective, Environment
 from halfscale.study.runs import plan_study
 from halfscale.study.throughput import ThroughputSpec
-from halfscale.study.timings import Attained, DataSheet, ThroughputRecord, Timed
+from halfscale.study.timings import Attained, DataSheet, GpuLook, ThroughputRecord, Timed
 
 NOISE = [0.98, 1.0, 1.02, 1.0, 0.99, 1.01, 1.0, 1.0, 1.03, 0.97]
 """What the machine does to a whole block; its median is 1."""
@@ -74,7 +75,9 @@ def make_sheet() -> DataSheet:
     return DataSheet(device="H200", peaks={"fp32": 5e12, "bf16": 10e12}, least_seconds={"fp32-contiguous-b8": 0.05})
 
 
-def make_record(spec: ThroughputSpec, sheet: DataSheet | None = None) -> ThroughputRecord:
+def make_record(
+    spec: ThroughputSpec, sheet: DataSheet | None = None, looks: Sequence[GpuLook] = ()
+) -> ThroughputRecord:
     """Return the record that goes with the steps: 0.4 TFLOP a step, products at 4 and 8 TFLOP/s."""
     timed = []
     for variant in spec.variants:
@@ -97,6 +100,7 @@ def make_record(spec: ThroughputSpec, sheet: DataSheet | None = None) -> Through
         targets_per_sample=1,
         attained=Attained(gemm={"fp32": 4e12, "bf16": 8e12}, copy_bandwidth=1e10, transfer={}),
         sheet=sheet,
+        gpu=list(looks),
         threads=2,
         environment=ENVIRONMENT,
         code="",

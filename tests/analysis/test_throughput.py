@@ -17,6 +17,7 @@ from halfscale.analysis.macros import throughput_values
 from halfscale.analysis.prose.throughput import throughput
 from halfscale.analysis.statistics import median_with_interval
 from halfscale.analysis.throughput import block_table, throughput_table, throughput_tex
+from halfscale.study.timings import GpuLook
 
 
 @pytest.fixture
@@ -177,3 +178,19 @@ def test_a_device_that_is_not_listed_has_neither_mfu_nor_bound(table: pd.DataFra
     assert table[["mfu", "least_ms", "share_of_bound"]].isna().all(axis=None)
     assert "MFU" not in throughput_tex(table.reset_index())
     assert "data sheet" not in throughput(table.reset_index())
+
+
+def test_the_clocks_of_a_gpu_are_told() -> None:
+    looks = [
+        GpuLook(sm_clock=clock, power=600, temperature=60, held_back=clock < 1500) for clock in (1980, 1410, 1980, 1980)
+    ]
+    table = throughput_table(make_record(make_timing_spec(), looks=looks), make_steps())
+    row = table.set_index("variant").loc["fp32-contiguous-b8"]
+    assert (row["sm_clock_low"], row["sm_clock_high"], row["held_back"]) == (1410, 1980, 0.25)
+    assert "The clock of the GPU lay between" in throughput(table)
+    assert dict(throughput_values(table))["throughput.images.fp32-contiguous-b8.held_back"] == "$25.0$"
+
+
+def test_a_cpu_has_no_clocks(table: pd.DataFrame) -> None:
+    assert table["sm_clock_low"].isna().all()
+    assert "clock" not in throughput(table.reset_index())

@@ -20,7 +20,7 @@ HOLDER = """
 import os, sys
 from halfscale.machine import leases
 leases.count_devices = lambda: int(sys.argv[1])
-with leases.leased_device() as device:
+with leases.leased_device("cuda") as device:
     print(device, os.environ.get("CUDA_VISIBLE_DEVICES"), flush=True)
     sys.stdin.read()
 print(os.environ.get("CUDA_VISIBLE_DEVICES"), flush=True)
@@ -180,3 +180,10 @@ def test_one_gpu_run_at_a_time_on_one_machine_and_as_many_as_slurm_grants_on_a_c
     here, cluster = (yaml.load(ROOT / "profiles" / name / "config.yaml")["resources"] for name in ("default", "slurm"))
     assert here["gpu"] == 1
     assert "gpu" not in cluster
+
+
+def test_the_cpu_is_not_leased(monkeypatch):
+    monkeypatch.setenv(leases.VARIABLE, "0")
+    with leases.leased_device("cpu") as device:
+        assert device is None
+        assert os.environ[leases.VARIABLE] == "0"

@@ -15,7 +15,7 @@ from halfscale.analysis.collect import read_csv, read_plan, write_csv
 from halfscale.analysis.latex import Column, breakable, escape, interval, longtable, number, percent
 from halfscale.analysis.statistics import Median, median_with_interval
 from halfscale.study.throughput import ThroughputSpec, Variant, short_names
-from halfscale.study.timings import DataSheet, ThroughputRecord, Timed, read_throughput
+from halfscale.study.timings import DataSheet, GpuLook, ThroughputRecord, Timed, read_throughput
 from halfscale.study.whole import write_text
 
 INPUT_BOUND = 0.05
@@ -111,6 +111,7 @@ def row_of(
     row |= against_sheet(variant, record.sheet, rate, time.median)
     row |= named("speedup", ratio(blocks, of=plain_fp32(variant, record.spec), to=variant))
     row |= named("scaler_cost", ratio(blocks, of=variant, to=unscaled(variant, record.spec)))
+    row |= watched(record.gpu)
     row["launch_gap"] = float((1 - own["seconds"] / own["wall"]).median())
     row["loader_ms"] = 1e3 * float(loaded.loc[variant.name]["seconds"].median())
     row["waiting"] = float(loaded.loc[variant.name]["waiting"].median())
@@ -130,6 +131,15 @@ def against_sheet(variant: Variant, sheet: DataSheet | None, rate: float, second
     peak = sheet.peaks.get(variant.precision, math.nan) if sheet else math.nan
     least = sheet.least_seconds.get(variant.name, math.nan) if sheet else math.nan
     return {"mfu": rate / peak, "least_ms": 1e3 * least, "share_of_bound": least / seconds}
+
+
+def watched(looks: Sequence[GpuLook]) -> dict[str, float]:
+    """Return the range of a GPU's clock over the measurement, MHz, and the share of looks that found it held back."""
+    if not looks:
+        return dict.fromkeys(("sm_clock_low", "sm_clock_high", "held_back"), math.nan)
+    clocks = [look.sm_clock for look in looks]
+    held_back = sum(look.held_back for look in looks) / len(looks)
+    return {"sm_clock_low": min(clocks), "sm_clock_high": max(clocks), "held_back": held_back}
 
 
 def named(name: str, value: Median) -> dict[str, float]:

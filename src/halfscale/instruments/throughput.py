@@ -24,6 +24,7 @@ from halfscale.instruments.count_flops import count_flops
 from halfscale.instruments.data_sheet import data_sheet
 from halfscale.instruments.describe import describe_environment
 from halfscale.instruments.timed_step import Prepared, prepare_variant, settle
+from halfscale.instruments.watch_gpu import watched_gpu
 from halfscale.machine.devices import be_fast, has_native_bf16, has_native_fp16, has_precision
 from halfscale.numerics.precision import DeviceType, choose_device
 from halfscale.study.sealed import write_sealed
@@ -82,7 +83,8 @@ def throughput(spec: ThroughputSpec, folder: Path, progress: Callable[[int], Non
     flops = {str(size): count_flops(each.eager, each.fixed) for size, each in sizes.items()}
     warmups = {variant: warm_up(each, clock, spec.warmup) for variant, each in prepared.items()}
     scales = {variant: settle(each) for variant, each in prepared.items()}
-    steps = pd.DataFrame(list(take_blocks(spec, list(prepared.values()), clock, progress)))
+    with watched_gpu(device) as looks:
+        steps = pd.DataFrame(list(take_blocks(spec, list(prepared.values()), clock, progress)))
     refuse_skipped(prepared.values())
     timed = []
     for variant, status in statuses.items():
@@ -107,6 +109,7 @@ def throughput(spec: ThroughputSpec, folder: Path, progress: Callable[[int], Non
         targets_per_sample=host_batch.targets[0].numel(),
         attained=measure_attained(device, [variant.precision for variant in prepared], host_batch, clock),
         sheet=data_sheet(spec, prepared, environment.device, host_batch),
+        gpu=looks,
         threads=threads,
         environment=environment,
         code=code,

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 from urllib.parse import quote
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
@@ -26,16 +26,16 @@ POLL = 0.2
 
 
 @contextmanager
-def leased_device() -> Iterator[str | None]:
-    """Lease the first free device that this process may see, and let it see that one alone until the lease ends.
+def leased_device(wanted: Literal["auto", "cpu", "cuda"]) -> Iterator[str | None]:
+    """Lease the first free GPU that this process may see, and let it see that one alone until the lease ends.
 
-    Waits while all of them are leased, after one line on stderr that says by whom. Yields the device's name, or None
-    where there is no device: that is for the run to judge. To be entered before CUDA is initialised.
+    Waits while all of them are leased, after one line on stderr that says by whom. Yields the GPU's name; None where
+    the CPU is wanted, or there is no GPU: that is for the run to judge. To be entered before CUDA is initialised.
 
     Raises:
         OSError: the folder of the leases cannot be made or written.
     """
-    devices = visible_devices()
+    devices = [] if wanted == "cpu" else visible_devices()
     if not devices:
         yield None
         return

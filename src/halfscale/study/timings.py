@@ -58,6 +58,19 @@ class Attained(Model):
     """Seconds to move one batch of inputs from host to device, by format; empty on a CPU."""
 
 
+class GpuLook(Model):
+    """One look at a GPU while it was timed."""
+
+    sm_clock: float
+    """MHz."""
+    power: float
+    """W."""
+    temperature: float
+    """Degrees Celsius."""
+    held_back: bool
+    """Whether power or heat kept the clock down."""
+
+
 class DataSheet(Model):
     """What the data sheet of the device at hand says, where it is listed in halfscale.machine.peaks."""
 
@@ -81,6 +94,8 @@ class ThroughputRecord(Sealed):
     attained: Attained
     sheet: DataSheet | None
     """None where the device is not listed, as no CPU is."""
+    gpu: list[GpuLook]
+    """A look a second over all blocks; empty on a CPU."""
     threads: int
     environment: Environment
     code: str

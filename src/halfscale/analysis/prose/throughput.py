@@ -30,6 +30,7 @@ def paragraph(workload: str, rows: pd.DataFrame) -> str:
     bound = timed.loc[timed["input_bound"].eq(True), "label"]
     if len(bound):
         sentences.append(f"Input-bound, and so no measure of the device: {listed(map(code, bound))}.")
+    sentences += clocks(workload, timed)
     unsteady = int((~timed["steady"].astype(bool)).sum())
     if unsteady:
         verb = "was" if unsteady == 1 else "were"
@@ -81,6 +82,19 @@ def scaler(workload: str, row: dict[str, object]) -> str:
         f"The scaler of {code(str(row['label']))} makes its step {key(workload, name, 'scaler_cost')} times as long "
         f"(interval {interval})."
     )
+
+
+def clocks(workload: str, timed: pd.DataFrame) -> list[str]:
+    """Return between which clocks a GPU ran, and how often power or heat held it back."""
+    if timed["sm_clock_low"].isna().iloc[0]:
+        return []
+    low, high, held = (
+        key(workload, str(timed["variant"].iloc[0]), name) for name in ("sm_clock_low", "sm_clock_high", "held_back")
+    )
+    return [
+        f"The clock of the GPU lay between {low} and {high}\\,MHz meanwhile; power or heat held it back in {held}\\,\\% of the "
+        "looks that were taken every second."
+    ]
 
 
 def not_timed(rows: pd.DataFrame) -> list[str]:
