@@ -194,3 +194,22 @@ def test_the_clocks_of_a_gpu_are_told() -> None:
 def test_a_cpu_has_no_clocks(table: pd.DataFrame) -> None:
     assert table["sm_clock_low"].isna().all()
     assert "clock" not in throughput(table.reset_index())
+
+
+def test_what_the_device_attains_stands_beside(table: pd.DataFrame) -> None:
+    row = table.loc["bf16-contiguous-b8"]
+    assert (row["gemm_tflops"], row["copy_gb_per_second"]) == (8.0, 10.0)
+    assert math.isnan(row["transfer_ms"])
+    assert "from the host to the device" not in throughput(table.reset_index())
+
+
+def test_a_transfer_is_told_in_the_format_of_the_precision() -> None:
+    record = make_record(make_timing_spec())
+    found = record.attained.model_copy(update={"transfer": {"fp32": 0.002, "fp16": 0.001, "bf16": 0.001}})
+    moved = throughput_table(record.model_copy(update={"attained": found}), make_steps())
+    by_name = moved.set_index("variant")["transfer_ms"]
+    assert (by_name["fp32-contiguous-b8"], by_name["bf16-contiguous-b8"]) == (2.0, 1.0)
+    assert r"transfer_ms}\,ms for BF16" in throughput(moved)
+    tokens = record.attained.model_copy(update={"transfer": {"int64": 0.003}})
+    moved = throughput_table(record.model_copy(update={"attained": tokens}), make_steps())
+    assert moved.set_index("variant")["transfer_ms"]["bf16-contiguous-b8"] == 3.0

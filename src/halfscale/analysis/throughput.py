@@ -108,6 +108,7 @@ def row_of(
     row |= {f"{phase}_ms": 1e3 * float(own[phase].median()) for phase in PHASES}
     row |= {"samples_per_second": samples, "targets_per_second": samples * record.targets_per_sample}
     row |= {"tflops": rate / 1e12, "share_of_gemm": rate / record.attained.gemm[variant.precision]}
+    row |= attained(variant, record)
     row |= against_sheet(variant, record.sheet, rate, time.median)
     row |= named("speedup", ratio(blocks, of=plain_fp32(variant, record.spec), to=variant))
     row |= named("scaler_cost", ratio(blocks, of=variant, to=unscaled(variant, record.spec)))
@@ -117,6 +118,19 @@ def row_of(
     row["waiting"] = float(loaded.loc[variant.name]["waiting"].median())
     row["input_bound"] = row["waiting"] > INPUT_BOUND
     return row
+
+
+def attained(variant: Variant, record: ThroughputRecord) -> dict[str, float]:
+    """Return what the device attains on the simplest work: products, 10^12 FLOP/s; copies, 10^9 bytes/s; moving the
+    inputs of a batch from the host in this precision's format, ms, null on a CPU and for a batch of another size."""
+    found = record.attained
+    moved = found.transfer if variant.batch_size == record.spec.variants[0].batch_size else {}
+    in_format = moved.get({"tf32": "fp32"}.get(variant.precision, variant.precision), moved.get("int64", math.nan))
+    return {
+        "gemm_tflops": found.gemm[variant.precision] / 1e12,
+        "copy_gb_per_second": found.copy_bandwidth / 1e9,
+        "transfer_ms": 1e3 * in_format,
+    }
 
 
 def against_sheet(variant: Variant, sheet: DataSheet | None, rate: float, seconds: float) -> dict[str, float]:

@@ -30,7 +30,7 @@ def paragraph(workload: str, rows: pd.DataFrame) -> str:
     bound = timed.loc[timed["input_bound"].eq(True), "label"]
     if len(bound):
         sentences.append(f"Input-bound, and so no measure of the device: {listed(map(code, bound))}.")
-    sentences += clocks(workload, timed)
+    sentences += [*transfers(workload, timed), *clocks(workload, timed)]
     unsteady = int((~timed["steady"].astype(bool)).sum())
     if unsteady:
         verb = "was" if unsteady == 1 else "were"
@@ -82,6 +82,18 @@ def scaler(workload: str, row: dict[str, object]) -> str:
         f"The scaler of {code(str(row['label']))} makes its step {key(workload, name, 'scaler_cost')} times as long "
         f"(interval {interval})."
     )
+
+
+def transfers(workload: str, timed: pd.DataFrame) -> list[str]:
+    """Return how long a batch takes from the host to the device in each format."""
+    known = timed[timed["transfer_ms"].notna()].drop_duplicates("precision")
+    if known.empty:
+        return []
+    each = [
+        f"{key(workload, str(row.variant), 'transfer_ms')}\\,ms for {str(row.precision).upper()}"
+        for row in known.itertuples()
+    ]
+    return [f"Moving the inputs of a batch from the host to the device takes {listed(each)}."]
 
 
 def clocks(workload: str, timed: pd.DataFrame) -> list[str]:
