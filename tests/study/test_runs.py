@@ -266,3 +266,12 @@ def test_run_id_is_a_plain_folder_name(user_package, change):
     for run_id, spec in plan_study(Study.model_validate(settings)).runs.items():
         assert run_id.startswith(f"my-pkg-models-build_{spec.precision}")
         assert run_id.endswith(f"_seed{spec.seed}_{spec.hash[:10]}")
+
+
+def test_experiments_keep_config_order_through_json():
+    """config.yaml names resnet50 before the others, which the alphabet does not."""
+    plan = plan_study(load_study([CONFIG / "gpu.yaml"]))
+    back = Roster.model_validate_json(plan.to_json()).in_config_order()
+    for kind in ("throughput", "memory", "roofline"):
+        assert list(getattr(back, kind)) == list(getattr(plan, kind))
+    assert list(back.memory)[0] == "resnet50-224"

@@ -79,7 +79,7 @@ def read_plan(folder: Path) -> Roster:
     """
     path = folder / "plan.json"
     try:
-        return Roster.model_validate_json(path.read_text(encoding="utf-8"))
+        return Roster.model_validate_json(path.read_text(encoding="utf-8")).in_config_order()
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValidationError, UnicodeDecodeError) as error:

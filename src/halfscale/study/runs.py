@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from typing import Self
 
 from halfscale.study.arm import Arm
 from halfscale.study.config import Study
@@ -42,7 +43,23 @@ class Roster(Model):
     def to_json(self) -> str:
         """Return the roster as JSON text, the same for the same study."""
         kept = self.model_dump(include=set(Roster.model_fields))
-        return json.dumps(kept, indent=1, allow_nan=False) + "\n"  # keys in config order, which tables keep
+        return json.dumps(kept, sort_keys=True, indent=1, allow_nan=False) + "\n"
+
+    def in_config_order(self) -> Self:
+        """Return the roster with its experiments in the order of the config, which JSON with sorted keys forgets."""
+        workloads = [workload.name for workload in self.study.workloads]
+        experiments = self.study.experiments
+        orders: dict[str, list[str]] = {
+            "throughput": workloads,
+            "memory": [case.name for case in experiments.memory.cases] if experiments.memory else [],
+            "roofline": [case.name for case in experiments.roofline.cases] if experiments.roofline else [],
+        }
+        return self.model_copy(
+            update={
+                kind: {name: getattr(self, kind)[name] for name in order if name in getattr(self, kind)}
+                for kind, order in orders.items()
+            }
+        )
 
 
 class Plan(Roster):
