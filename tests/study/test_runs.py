@@ -274,4 +274,4 @@ def test_experiments_keep_config_order_through_json():
     back = Roster.model_validate_json(plan.to_json()).in_config_order()
     for kind in ("throughput", "memory", "roofline"):
         assert list(getattr(back, kind)) == list(getattr(plan, kind))
-    assert list(back.memory)[0] == "resnet50-224"
+    assert next(iter(back.memory)) == "resnet50-224"
