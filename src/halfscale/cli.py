@@ -4,6 +4,7 @@ Imports that take time stand inside the commands, so that --help comes at once.
 """
 
 import gc
+import os
 import sys
 import traceback
 from enum import StrEnum
@@ -162,6 +163,7 @@ def roofline(
 
     chosen = parse_spec(spec, RooflineSpec) if spec else choose_roofline(config or [DEFAULT_CONFIG], case)
 
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # nothing is computed: a trace must not take room on a GPU
     from halfscale.analysis.roofline import describe_roofline
     from halfscale.instruments.roofline import roofline as predict_time
 

@@ -30,7 +30,7 @@ def test_a_run_on_a_gpu_asks_for_what_its_rule_states(folder: Callable[[str], Fo
     )
     wait_until(lambda: jobs(there), 180)
     [job] = jobs(there)
-    assert (job.cpus, job.memory, job.limit, job.gpus, job.partition) == ("1", "3000M", "1:00:00", "gres:gpu:1", "main")
+    assert (job.cpus, job.memory, job.limit, job.gpus, job.partition) == ("1", "8000M", "1:00:00", "gres:gpu:1", "main")
 
 
 def test_two_jobs_at_once_see_different_gpus(folder: Callable[[str], Folder]) -> None:

@@ -36,19 +36,21 @@ def test_a_model_that_cannot_be_built_is_told_with_its_case():
 class Allocator:
     """Pretends to be a GPU's allocator."""
 
-    def __init__(self, memory):
-        self.memory, self.peak = memory, 10**12
+    def __init__(self, memory, held=0):
+        self.memory, self.held, self.peak = memory, held, 10**12
 
     def reset(self):
-        self.peak = 0
+        self.peak = self.held
 
     def take(self, size):
         if size > self.memory:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        self.peak = size
+        self.peak = self.held + size
 
     def statistics(self):
         return {
+            "requested_bytes.all.current": self.held,
+            "allocated_bytes.all.current": self.held,
             "requested_bytes.all.peak": self.peak,
             "allocated_bytes.all.peak": self.peak + 512,
             "reserved_bytes.all.peak": 2 * self.peak,
@@ -57,9 +59,9 @@ class Allocator:
 
 
 def test_cuda_peaks_are_of_this_step_alone_and_each_in_its_own_column():
-    allocator = Allocator(memory=10**6)
+    allocator = Allocator(memory=10**6, held=100)
     measured = measure_on_cuda(lambda: allocator.take(1000), allocator.statistics, allocator.reset)
-    assert measured == Peaks(peak=1000, allocated=1512, reserved=2000, retries=0)
+    assert measured == Peaks(peak=1000, allocated=1512, reserved=2200, retries=0)
 
 
 def test_memory_that_is_not_enough_is_no_error():
@@ -69,8 +71,19 @@ def test_memory_that_is_not_enough_is_no_error():
 
 def test_other_errors_are_errors():
     with pytest.raises(RuntimeError, match="illegal memory access"):
-        measure_on_cuda(raise_another, dict, lambda: None)
+        measure_on_cuda(raise_another, Allocator(0).statistics, lambda: None)
 
 
 def raise_another():
     raise RuntimeError("illegal memory access")
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["CUDA out of memory. Tried to allocate", "CUBLAS_STATUS_ALLOC_FAILED when", "GET was unable to find an engine to"],
+)
+def test_every_library_that_runs_out_of_memory_says_so_in_its_own_way(message: str) -> None:
+    def run() -> None:
+        raise RuntimeError(message)
+
+    assert measure_on_cuda(run, Allocator(0).statistics, lambda: None) is None

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from pydantic import TypeAdapter
 
 from halfscale.instruments.evaluate import evaluate
 from halfscale.instruments.run import prepare
@@ -12,6 +14,7 @@ from halfscale.instruments.setup import TrainingError, make_model, make_optimize
 from halfscale.instruments.train import take_step, train
 from halfscale.study.records import RecordError
 from halfscale.study.spec import RunSpec
+from halfscale.study.workload import Optimizer
 
 MakeSpec = Callable[..., RunSpec]
 PICTURES = {"model": "tiny_workloads:watching", "data": "tiny_workloads:pictures"}
@@ -142,3 +145,13 @@ def test_masks_are_no_divergence(make_spec: MakeSpec, tmp_path: Path) -> None:
 def test_weights_that_are_not_fp32_are_refused(make_spec: MakeSpec, tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match=r"parameter 0\.weight is float64; allowed: float32"):
         train(make_spec({"model": "tiny_workloads:double"}), tmp_path)
+
+
+@pytest.mark.parametrize("settings", [{"name": "sgd", "lr": 0.1, "momentum": 0.9}, {"name": "adamw", "lr": 0.1}])
+def test_foreach_is_left_to_torch_unless_the_optimizer_is_fused(settings: dict[str, Any]) -> None:
+    """fused=False would rule it out, and on a GPU every weight would be updated by kernels of its own."""
+    model = torch.nn.Linear(2, 2)
+    chosen = TypeAdapter(Optimizer).validate_python(settings)
+    plain, fused = make_optimizer(chosen, model).defaults, make_optimizer(chosen, model, fused=True).defaults
+    assert (plain["foreach"], plain["fused"]) == (None, None)
+    assert (fused["foreach"], fused["fused"]) == (None, True)

@@ -187,3 +187,29 @@ def test_the_cpu_is_not_leased(monkeypatch):
     with leases.leased_device("cpu") as device:
         assert device is None
         assert os.environ[leases.VARIABLE] == "0"
+
+
+def pretend_nvidia_smi(folder: Path, monkeypatch: pytest.MonkeyPatch, *uuids: str) -> None:
+    """Put an nvidia-smi that knows these devices first on the path."""
+    program = folder / "nvidia-smi"
+    program.write_text("#!/bin/sh\n" + "".join(f"echo {uuid}\n" for uuid in uuids))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+def test_an_index_and_a_uuid_of_one_device_are_one_lease(hold: Hold, tmp_path: Path, monkeypatch) -> None:
+    pretend_nvidia_smi(tmp_path, monkeypatch, "GPU-aaa", "GPU-bbb")
+    first, second = hold(2, "1"), hold(2, "GPU-aaa,GPU-bbb")
+    assert first.stdout.readline() == "1 1\n"
+    assert second.stdout.readline() == "GPU-aaa GPU-aaa\n"
+    third = hold(2, "GPU-bbb")
+    assert "every GPU is leased (GPU-bbb by process" in third.stderr.readline()
+
+
+def test_jobs_whose_devices_are_numbered_from_0_do_not_wait_for_each_other(
+    hold: Hold, tmp_path: Path, monkeypatch
+) -> None:
+    """As under Slurm where a job sees no device but its own."""
+    for uuid in ("GPU-aaa", "GPU-bbb"):
+        pretend_nvidia_smi(tmp_path, monkeypatch, uuid)
+        assert hold(1, "0").stdout.readline() == "0 0\n"

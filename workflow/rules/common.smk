@@ -41,6 +41,8 @@ def load_plan():
 PLAN = load_plan()
 STUDY = PLAN.study
 FOLDER = f"results/{STUDY.study}"
+# Of a job: with CUDA and its libraries a process takes gigabytes before it has a model.
+MEM_MB = 3000 if STUDY.device == "cpu" else 8000
 # The tables of what the study does not measure; a figure that reads one of them is not drawn.
 MISSING_TABLES = {
     f"tables/{table}.csv"

@@ -9,7 +9,7 @@ rule memory:
     conda:
         ENVIRONMENT
     resources:
-        mem_mb=3000,
+        mem_mb=MEM_MB,
         runtime=60,
         gpu=0 if STUDY.device == "cpu" else 1,
     params:

@@ -13,7 +13,7 @@ rule train:
         ENVIRONMENT
     threads: STUDY.threads
     resources:
-        mem_mb=3000,
+        mem_mb=MEM_MB,
         runtime=60,
         gpu=0 if STUDY.device == "cpu" else 1,
     params:

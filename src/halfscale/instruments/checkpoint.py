@@ -14,6 +14,7 @@ import torch
 
 from halfscale.errors import UserError
 from halfscale.instruments.run import Run
+from halfscale.machine.devices import device_name
 from halfscale.study.spec import RunSpec
 from halfscale.study.whole import whole_file
 
@@ -126,8 +127,8 @@ def checkpoint_path(spec: RunSpec, folder: Path) -> Path:
 
 
 def written_by(run: Run) -> str:
-    """Return what decides the bits that follow, besides the spec: the code and torch's version."""
-    return f"{run.code} {torch.__version__}"
+    """Return what decides the bits that follow, besides the spec: the code, torch's version, and the device."""
+    return f"{run.code} {torch.__version__} {run.effective.device} {device_name(run.effective.device)}"
 
 
 def random_state(run: Run) -> dict[str, Any]:

@@ -60,10 +60,18 @@ def move_by_one_ulp(model: nn.Module, seed: int) -> None:
         parameter.copy_(torch.nextafter(parameter, torch.where(up, math.inf, -math.inf)))
 
 
-def make_optimizer(settings: workload.SGD | workload.AdamW, model: nn.Module, *, fused: bool = False) -> Optimizer:
+def make_optimizer(
+    settings: workload.SGD | workload.AdamW, model: nn.Module, *, fused: bool = False, foreach: bool | None = None
+) -> Optimizer:
     """Return the optimizer over the parameters that train.
 
     Training takes no fused one: in it a step is skipped on the device, where the host cannot count it.
+
+    Args:
+        settings: its name and what belongs to it.
+        model: whose parameters it updates.
+        fused: whether one kernel updates all of them.
+        foreach: whether a kernel does one operation for all of them; None leaves it to torch, which does so on CUDA.
 
     Raises:
         TrainingError: the model has no parameter that trains.
@@ -71,10 +79,11 @@ def make_optimizer(settings: workload.SGD | workload.AdamW, model: nn.Module, *,
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not parameters:
         raise TrainingError("the model has no parameter with requires_grad, so there is nothing to train")
+    kernels: dict[str, Any] = {"fused": True} if fused else {"foreach": foreach}  # fused=False would rule out foreach
     match settings:
         case workload.SGD():
             return SGD(
-                parameters, lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay, fused=fused
+                parameters, lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay, **kernels
             )
         case workload.AdamW():
             return AdamW(
@@ -83,7 +92,7 @@ def make_optimizer(settings: workload.SGD | workload.AdamW, model: nn.Module, *,
                 betas=(settings.betas[0], settings.betas[1]),
                 eps=settings.eps,
                 weight_decay=settings.weight_decay,
-                fused=fused,
+                **kernels,
             )
 
 

@@ -1,7 +1,8 @@
 """The throughput instrument: all variants of a workload in one process, in randomised blocks.
 
 A block times every variant once, in an order of its own, so that whatever else the machine does, and however warm it
-grows, falls on all of them alike; a ratio is taken within blocks. Nothing waits for the device inside a turn.
+grows, falls on all of them alike; a ratio is taken within blocks. Nothing of ours waits for the device inside a turn;
+GradScaler does once a step, where it asks whether to skip, and a batch of the loader's is copied from ordinary memory.
 """
 
 import gc
@@ -23,7 +24,7 @@ from halfscale.instruments.clock import Clock, make_clock
 from halfscale.instruments.count_flops import count_flops
 from halfscale.instruments.data_sheet import data_sheet
 from halfscale.instruments.describe import describe_environment
-from halfscale.instruments.timed_step import Prepared, prepare_variant, settle
+from halfscale.instruments.timed_step import Prepared, allow_compilations, prepare_variant, settle
 from halfscale.instruments.watch_gpu import watched_gpu
 from halfscale.machine.devices import be_fast, has_native_bf16, has_native_fp16, has_precision
 from halfscale.numerics.precision import DeviceType, choose_device
@@ -68,6 +69,9 @@ def throughput(spec: ThroughputSpec, folder: Path, progress: Callable[[int], Non
     be_fast(threads)
     clock = make_clock(device)
     data = build_data(spec.data, spec.seed, spec.data_args)
+    compiled = sum(variant.compile for variant in spec.variants)
+    if compiled:
+        allow_compilations(compiled)
     statuses = {variant: status_of(variant, spec, device) for variant in spec.variants}
     prepared = {
         variant: prepare_variant(spec, variant, data, device)
@@ -86,6 +90,7 @@ def throughput(spec: ThroughputSpec, folder: Path, progress: Callable[[int], Non
     with watched_gpu(device) as looks:
         steps = pd.DataFrame(list(take_blocks(spec, list(prepared.values()), clock, progress)))
     refuse_skipped(prepared.values())
+    steps_sha256 = write_steps(steps, spec, folder / "steps.parquet")  # before anything else can fail
     timed = []
     for variant, status in statuses.items():
         warmup, steady = warmups.get(variant, (0, False))
@@ -114,7 +119,7 @@ def throughput(spec: ThroughputSpec, folder: Path, progress: Callable[[int], Non
         environment=environment,
         code=code,
         seconds=time.perf_counter() - started,
-        steps_sha256=write_steps(steps, spec, folder / "steps.parquet"),
+        steps_sha256=steps_sha256,
     )
     write_sealed(record, folder / "throughput.json")
 

@@ -17,6 +17,7 @@ from halfscale.numerics.precision import DeviceType, set_tf32
 from halfscale.study.arm import DynamicLossScaling, NoLossScaling
 from halfscale.study.records import Effective
 from halfscale.study.throughput import ThroughputSpec, Variant
+from halfscale.study.workload import SGD
 from halfscale.workloads.batch import Batch, Data
 
 NEVER = 2**31 - 1
@@ -92,13 +93,15 @@ def prepare_variant(spec: ThroughputSpec, variant: Variant, data: Data, device: 
     optimizer = make_optimizer(spec.optimizer, eager, fused=variant.fused)
     for group in optimizer.param_groups:
         group["lr"] = 0.0
+    if variant.fused and isinstance(spec.optimizer, SGD):
+        zero_momentum(optimizer)
     scaling = DynamicLossScaling(kind="dynamic", growth_interval=NEVER)
     scaler = make_scaler(scaling if variant.loss_scaling else NoLossScaling(kind="none"), device)
     effective = describe_effective(device, variant.precision, variant.precision, "native", scaler, data.fingerprint)
     return Prepared(
         variant=variant,
         eager=eager,
-        model=cast(nn.Module, torch.compile(eager)) if variant.compile else eager,
+        model=cast(nn.Module, torch.compile(eager, dynamic=False)) if variant.compile else eager,
         optimizer=optimizer,
         scaler=scaler,
         effective=effective,
@@ -106,6 +109,19 @@ def prepare_variant(spec: ThroughputSpec, variant: Variant, data: Data, device: 
         fixed=place(data.batch(0, variant.batch_size), device, variant.memory_format),
         overflows=torch.zeros((), device=device),
     )
+
+
+def zero_momentum(optimizer: Optimizer) -> None:
+    """Give SGD its momentum now. The fused kernel leaves a new one unwritten when its first step overflows."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"] if group["momentum"] else []:
+            optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+
+
+def allow_compilations(count: int) -> None:
+    """Let as many variants be compiled, and have the next one fail: beyond its limit torch runs them eagerly, unsaid."""
+    torch._dynamo.config.recompile_limit = max(count, torch._dynamo.config.recompile_limit)
+    torch._dynamo.config.fail_on_recompile_limit_hit = True
 
 
 def settle(prepared: Prepared) -> float | None:

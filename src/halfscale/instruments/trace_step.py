@@ -183,7 +183,8 @@ def trace_step(step: Step, precision: Predicted, accounting: Accounting, batch_s
 
 def trace_fake_step(step: Step, precision: Predicted, accounting: Accounting, batch_size: int) -> StepTrace:
     model = build_model(step.model, step.model_args)
-    optimizer = make_optimizer(step.optimizer, model)
+    # On CUDA torch takes foreach by itself, but for real tensors alone.
+    optimizer = make_optimizer(step.optimizer, model, foreach=accounting == "cuda")
     for parameter in model.parameters():
         parameter.grad = torch.empty_like(parameter)
     optimizer.step()  # makes the state

@@ -8,10 +8,11 @@ shares out the devices: each job there finds its own in CUDA_VISIBLE_DEVICES, an
 
 import fcntl
 import os
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
@@ -55,7 +56,7 @@ def leased_device(wanted: Literal["auto", "cpu", "cuda"]) -> Iterator[str | None
 def visible_devices() -> list[str]:
     """Return the devices that CUDA would show this process, by the names that CUDA_VISIBLE_DEVICES gives them.
 
-    Indices, UUIDs and MIG names are kept as they stand, so a device must be called alike by all who lease it.
+    Indices, UUIDs and MIG names are kept as they stand; lock_name knows that an index and a UUID may be one device.
     """
     given = os.environ.get(VARIABLE)
     if given is None:
@@ -71,18 +72,39 @@ def count_devices() -> int:
     return torch.cuda.device_count()
 
 
+def list_uuids() -> list[str]:
+    """Return the UUIDs of the devices of this process's machine or job, by index; none where nvidia-smi is not to be had."""
+    command = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return []
+    return done.stdout.split()
+
+
+def lock_name(device: str, uuids: Sequence[str]) -> str:
+    """Return the name of a device's lock: its UUID where that is known.
+
+    A scheduler may number the devices of each of its jobs from 0, and then two indices alike are two devices.
+    """
+    known = device.isdigit() and int(device) < len(uuids)
+    return quote(uuids[int(device)] if known else device, safe="")
+
+
 def wait_for_one(devices: list[str]) -> tuple[str, IO[str]]:
     """Return the first of some devices to be free, and its lock, which lasts until it is closed."""
     folder = Path(tempfile.gettempdir(), f"halfscale-gpu-leases-{os.getuid()}")
     folder.mkdir(mode=0o700, exist_ok=True)
+    uuids = list_uuids()
+    locks = {device: folder / lock_name(device, uuids) for device in devices}
     told = False
     while True:
-        for device in devices:
-            lock = try_to_lock(folder / quote(device, safe=""))
+        for device, path in locks.items():
+            lock = try_to_lock(path)
             if lock is not None:
                 return device, lock
         if not told:
-            holders = ", ".join(f"{device} by process {holder(folder / quote(device, safe=''))}" for device in devices)
+            holders = ", ".join(f"{device} by process {holder(path)}" for device, path in locks.items())
             print(f"halfscale: every GPU is leased ({holders}); waiting for one", file=sys.stderr, flush=True)
             told = True
         time.sleep(POLL)

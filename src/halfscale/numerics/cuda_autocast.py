@@ -34,7 +34,10 @@ def cuda_autocast(dtype: torch.dtype | None) -> Iterator[None]:
 
 
 class CudaAttention(TorchFunctionMode):
-    """Sends attention without a mask to the kernel that a GPU takes: flash for 16-bit operands, else the efficient one."""
+    """Sends attention without a mask to the kernel that a GPU takes: flash for 16-bit operands, else the efficient one.
+
+    From Hopper on, torch may prefer cuDNN's for 16-bit operands where determinism is not asked for; it keeps the same.
+    """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
