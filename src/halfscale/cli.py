@@ -40,6 +40,7 @@ class Part(StrEnum):
     """A part of a study that has tables of its own."""
 
     STABILITY = "stability"
+    PROBE = "probe"
     THROUGHPUT = "throughput"
     MEMORY = "memory"
     ROOFLINE = "roofline"
@@ -98,6 +99,32 @@ def train(
         f"{summary.status}{where}; {summary.updates} updates, {summary.skipped} skipped, {summary.seconds:.1f} s"
     )
     for name in ("trace.parquet", "summary.json"):
+        typer.echo(output / name)
+
+
+@app.command()
+def probe(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for gradients.parquet and probe.json.")],
+    spec: Annotated[str | None, typer.Option(help="A spec, as JSON text or as a file that holds it.")] = None,
+    config: Config = None,
+    workload: Annotated[str | None, typer.Option(help="In place of --spec: a workload that the config probes.")] = None,
+) -> None:
+    """Probe the gradients of one batch in FP32, BF16, and FP16 at every scale: the operating window of the loss scale."""
+    from halfscale.study.choose import choose_probe, parse_spec
+    from halfscale.study.probe import ProbeSpec
+
+    chosen = parse_spec(spec, ProbeSpec) if spec else choose_probe(config or [DEFAULT_CONFIG], workload)
+
+    from halfscale.analysis.probe import describe_probe
+    from halfscale.instruments.probe import probe as probe_gradients
+    from halfscale.instruments.probe import probe_length
+    from halfscale.machine.leases import leased_device
+    from halfscale.progress import step_bar
+
+    with leased_device(chosen.run.device), step_bar("probe", probe_length(chosen)) as advance:
+        probe_gradients(chosen, output, advance)
+    typer.echo(describe_probe(output, chosen))
+    for name in ("gradients.parquet", "probe.json"):
         typer.echo(output / name)
 
 
@@ -187,6 +214,8 @@ def tables(folder: Folder, of: Annotated[Part, typer.Option(help="Which part of 
     match of:
         case Part.STABILITY:
             from halfscale.analysis.tables import write_tables as write
+        case Part.PROBE:
+            from halfscale.analysis.probe import write_probe_tables as write
         case Part.THROUGHPUT:
             from halfscale.analysis.throughput import write_throughput_tables as write
         case Part.MEMORY:

@@ -10,6 +10,7 @@ import zlib
 from importlib.metadata import version
 
 import pytest
+from made_up_gradients import write_tables_of_a_probe
 from made_up_predictions import make_memory_record, make_roofline_record
 from made_up_timings import make_record, make_steps, make_timing_spec
 
@@ -26,6 +27,8 @@ NAMES = [
     "largest_batch",
     "loss_by_arm",
     "memory_by_batch",
+    "operating_window",
+    "predicted_skips",
     "predicted_speedup",
     "scale_trajectory",
     "skips_by_cause",
@@ -40,6 +43,7 @@ def study(finished_study, tmp_path_factory):
     shutil.copytree(finished_study, folder)
     collect(folder)
     write_tables(folder)
+    write_tables_of_a_probe(folder)
     record, steps = make_record(make_timing_spec()), make_steps()
     write_csv(folder / "tables/throughput.csv", throughput_table(record, steps))
     write_csv(folder / "tables/throughput_blocks.csv", block_table(record, steps))

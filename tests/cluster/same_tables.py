@@ -8,12 +8,13 @@ from typing import Any
 from through_slurm import LOCAL, SLURM, Folder, edited, jobs
 
 TABLES = [
-    f"results/smoke/tables/{name}.csv" for name in ("runs", "arms", "gaps", "throughput", "largest_batch", "roofline")
+    f"results/smoke/tables/{name}.csv"
+    for name in ("runs", "arms", "gaps", "probe", "throughput", "largest_batch", "roofline")
 ]
 MEASURED = {"throughput.csv", "throughput_blocks.csv", "throughput.tex", "memory.csv", "memory.tex"}
 """Tables of seconds, and of bytes that a process took, of which no two are the same."""
 ARMS = ("fp32", "bf16", "fp16", "fp16-injected", "fp32-injected")
-RUNS, PREDICTIONS = 7, 2
+RUNS, OTHERS = 7, 3
 NODE_CPUS = "4"
 
 
@@ -34,22 +35,23 @@ def test_the_smoke_study_ends_with_the_same_tables(folder: Callable[[str], Folde
     }
     for study, process in studies.items():
         assert process.wait(timeout=600) == 0, study.said()
-    same = {f"{name}.{suffix}" for name in ("runs", "arms", "roofline") for suffix in ("csv", "tex")}
+    same = {f"{name}.{suffix}" for name in ("runs", "arms", "roofline", "probe") for suffix in ("csv", "tex")}
     same |= {"gaps.csv", "scaling.tex", "largest_batch.csv", "traces.parquet"}
+    same |= {"probe_scales.csv", "probe_layers.csv", "predicted_skips.csv"}
     for study in studies:
         assert set(study.tables()) == same | MEASURED
         assert all(study.tables()[name] == here.tables()[name] for name in same)
 
     asked = Counter((job.cpus, job.memory, job.limit, job.gpus) for job in jobs(alone))
-    # A whole node for what is timed; a run, or what is predicted, takes a core.
+    # A whole node for what is timed; a run, or what is probed or predicted, takes a core.
     timed = (NODE_CPUS, "6000M", "2:00:00", "N/A")
-    assert asked == {("1", "3000M", "1:00:00", "N/A"): RUNS + PREDICTIONS, timed: 1}
+    assert asked == {("1", "3000M", "1:00:00", "N/A"): RUNS + OTHERS, timed: 1}
     assert {job.state for job in jobs(alone)} == {"COMPLETED"}
     # The runs of a group go one after another: as wide as one, as long as all.
     asked = Counter((job.cpus, job.memory, job.limit) for job in jobs(grouped))
     assert asked == {
         ("1", "3000M", "4:00:00"): 1,
         ("1", "3000M", "3:00:00"): 1,
-        ("1", "3000M", "1:00:00"): PREDICTIONS,
+        ("1", "3000M", "1:00:00"): OTHERS,
         (NODE_CPUS, "6000M", "2:00:00"): 1,
     }

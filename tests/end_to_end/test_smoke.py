@@ -20,7 +20,17 @@ ROOT = Path(__file__).parents[2]
 SMOKE = ROOT / "config" / "smoke.yaml"
 TABLES = tuple(
     f"tables/{name}.csv"
-    for name in ("runs", "arms", "gaps", "throughput", "throughput_blocks", "memory", "largest_batch", "roofline")
+    for name in (
+        "runs",
+        "arms",
+        "gaps",
+        "throughput",
+        "throughput_blocks",
+        "memory",
+        "largest_batch",
+        "roofline",
+        "probe",
+    )
 )
 LATEX = shutil.which("latexmk") or shutil.which("tectonic")
 
@@ -94,9 +104,9 @@ def test_one_arms_growth_interval_reruns_that_arm_and_what_depends_on_it(
 
     config = edited(tmp_path, edit)
     done = snakemake(smoke_folder, "--configfile", config, "--dry-run")
-    expected = {"plan": 1, "train": 2, "collect": 1, "tables": 1, "figure": 9, "macros": 1, "all": 1}
+    expected = {"plan": 1, "train": 2, "collect": 1, "tables": 1, "figure": 11, "macros": 1, "all": 1}
     # The plan is new; what was timed and predicted is not.
-    expected |= {"throughput_tables": 1, "memory_tables": 1, "roofline_tables": 1}
+    expected |= {"probe_tables": 1, "throughput_tables": 1, "memory_tables": 1, "roofline_tables": 1}
     assert planned_jobs(done.stdout) == expected | ({"paper": 1} if LATEX else {})
     changed = set(re.findall(r"runs/([^/\s]+)/summary\.json", done.stdout))
     arms = {member.run_id: member.arm for member in plan_study(load_study([config])).members}

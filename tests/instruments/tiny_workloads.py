@@ -145,3 +145,39 @@ def wide() -> nn.Module:
     return nn.Sequential(
         nn.Flatten(), nn.Linear(3072, 4096), nn.ReLU(), nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, 10)
     )
+
+
+class Unit(nn.Module):
+    """One weight, zero at the start, whose gradient on Ones is exactly -1: two classes at even odds, and inputs of 2."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1, 1))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        logit = nn.functional.linear(inputs, self.weight)
+        return torch.cat([logit, torch.zeros_like(logit)], dim=1)
+
+
+def unit() -> nn.Module:
+    return Unit()
+
+
+class Ones(Clouds):
+    """Samples that are all 2, and of class 0."""
+
+    def batch(self, index: int, size: int) -> Batch:
+        return Batch(torch.full((size, 1), 2.0), torch.zeros(size, dtype=torch.int64), None)
+
+
+def ones(seed: int, /) -> Ones:
+    return Ones(seed, 1)
+
+
+def deep(*, activation: str = "gelu", width: int = 256, depth: int = 2) -> nn.Module:
+    """A perceptron of a few hidden layers."""
+    function = {"gelu": nn.GELU, "relu": nn.ReLU, "tanh": nn.Tanh}[activation]
+    layers: list[nn.Module] = []
+    for _ in range(depth):
+        layers += [nn.Linear(width, width), function()]
+    return nn.Sequential(*layers, nn.Linear(width, 2))

@@ -54,7 +54,7 @@ def test_the_models_are_all_reached():
     assert {model.__name__ for model in all_models()} == {
         *("Study", "Workload", "SGD", "AdamW", "Schedule", "Sweep"),
         *("Arm", "DynamicLossScaling", "StaticLossScaling", "NoLossScaling", "Inject"),
-        *("Experiments", "Throughput", "Levels"),
+        *("Experiments", "Probe", "Throughput", "Levels"),
         *("Memory", "MemoryCase", "Roofline", "RooflineCase", "Image", "Tokens"),
     }
 
@@ -70,11 +70,13 @@ def test_what_the_example_calls_a_default_is_one():
     assert marked == [
         *("device", "backend", "threads", "reference", "accumulate", "clip_norm"),
         *("init_scale", "growth_factor", "backoff_factor"),
+        *("at", "lowest", "highest", "every"),
         *("blocks", "steps", "warmup", "emulated", "compile", "fused"),
     ]
     before = plan_study(parse_study(settings, "example"))
     timing = settings["experiments"]["throughput"]
-    for owner in [settings, settings["arms"][4]["loss_scaling"], timing, timing["levels"]]:
+    probing = settings["experiments"]["probe"]
+    for owner in [settings, settings["arms"][4]["loss_scaling"], probing, timing, timing["levels"]]:
         for key in marked:
             owner.pop(key, None)
     for key in ("accumulate", "clip_norm"):

@@ -47,6 +47,7 @@ MEM_MB = 3000 if STUDY.device == "cpu" else 8000
 MISSING_TABLES = {
     f"tables/{table}.csv"
     for cases, tables in (
+        (PLAN.probe, ("probe", "probe_scales", "probe_layers", "predicted_skips")),
         (PLAN.throughput, ("throughput", "throughput_blocks")),
         (PLAN.memory, ("memory", "largest_batch")),
         (PLAN.roofline, ("roofline",)),
@@ -91,13 +92,16 @@ def experiment_records():
         for workload in PLAN.throughput
         for name in ("steps.parquet", "throughput.json")
     ]
+    probes = [
+        f"{FOLDER}/probe/{workload}/{name}" for workload in PLAN.probe for name in ("gradients.parquet", "probe.json")
+    ]
     memory = [f"{FOLDER}/memory/{case}/memory.json" for case in PLAN.memory]
-    return timings + memory + [f"{FOLDER}/roofline/{case}/roofline.json" for case in PLAN.roofline]
+    return probes + timings + memory + [f"{FOLDER}/roofline/{case}/roofline.json" for case in PLAN.roofline]
 
 
 def experiment_tables(ending):
     """The main table of everything that the study measures beside its runs."""
-    done = {"throughput": PLAN.throughput, "memory": PLAN.memory, "roofline": PLAN.roofline}
+    done = {"probe": PLAN.probe, "throughput": PLAN.throughput, "memory": PLAN.memory, "roofline": PLAN.roofline}
     return [f"{FOLDER}/tables/{name}.{ending}" for name, cases in done.items() if cases]
 
 
@@ -107,6 +111,15 @@ def spec_of(wildcards):
 
 def code_of(wildcards):
     return run_digest(PLAN.runs[wildcards.run])
+
+
+def probe_of(wildcards):
+    return PLAN.probe[wildcards.workload].canonical()
+
+
+def probe_code_of(wildcards):
+    run = PLAN.probe[wildcards.workload].run
+    return instrument_digest("halfscale.instruments.probe", run.model, run.data)
 
 
 def timing_of(wildcards):
@@ -144,7 +157,7 @@ def figure_files(wildcards):
 
 
 def figure_category(wildcards):
-    of_tables = {"throughput": "Throughput", "memory": "Memory", "largest_batch": "Memory", "roofline": "Roofline"}
+    of_tables = {"predicted_skips": "Gradients", "probe_scales": "Gradients", "throughput": "Throughput", "memory": "Memory", "largest_batch": "Memory", "roofline": "Roofline"}
     first = os.path.basename(figure_inputs(wildcards.figure)[0]).removesuffix(".csv")
     return of_tables.get(first, "Stability")
 

@@ -14,6 +14,7 @@ import pandas as pd
 from halfscale.analysis.collect import read_plan, read_summaries
 from halfscale.analysis.latex import escape, number, percent, scale, setting
 from halfscale.analysis.memory import GIB, MIB, read_memory_tables
+from halfscale.analysis.probe import read_probe_tables
 from halfscale.analysis.roofline import read_roofline_table
 from halfscale.analysis.tables import MEANS, TOTALS, read_arms
 from halfscale.analysis.throughput import read_throughput_table
@@ -50,6 +51,7 @@ def write_macros(folder: Path) -> None:
             *(item for workload in plan.study.workloads for item in workload_values(workload, arms)),
             *((f"{workload}.floor", number(floor)) for workload, floor in floors.items()),
             *(item for arm in arms.itertuples() for item in arm_values(arm)),
+            *(probe_values(read_probe_tables(folder)[0]) if plan.probe else []),
             *(throughput_values(read_throughput_table(folder)) if plan.throughput else []),
             *(memory_values(*read_memory_tables(folder)) if plan.memory else []),
             *(roofline_values(read_roofline_table(folder)) if plan.roofline else []),
@@ -161,6 +163,18 @@ def arm_values(arm: Any) -> Iterator[tuple[str, str]]:
     for name in ("gap", "gap_low", "gap_high"):
         yield f"{key}.{name}", number(float(getattr(arm, name)))
     yield f"{key}.gap_n", number(None if pd.isna(arm.gap_n) else int(arm.gap_n))
+
+
+def probe_values(windows: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    """Yield what each operating window came to; scales are exponents of two."""
+    for row in windows.to_dict("records"):
+        key = f"probe.{row['workload']}.{row['step']}"
+        for name in ("plateau", "bf16_error"):
+            yield f"{key}.{name}", number(float(row[name]) if pd.notna(row[name]) else None)
+        for name in ("low", "high", "bits", "crossover", "layers_low", "layers_high", "layers_bits"):
+            yield f"{key}.{name}", number(int(row[name]) if pd.notna(row[name]) else None)
+        for name in ("true_zero", "flushed_unscaled", "flushed_default"):
+            yield f"{key}.{name}", percent(float(row[name]) if pd.notna(row[name]) else None)
 
 
 def throughput_values(variants: pd.DataFrame) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ from halfscale.study.explain import explain
 from halfscale.study.identity import Spec
 from halfscale.study.load import ConfigError, load_study
 from halfscale.study.memory import MemorySpec
+from halfscale.study.probe import ProbeSpec
 from halfscale.study.roofline import RooflineSpec
 from halfscale.study.runs import plan_study
 from halfscale.study.spec import RunSpec
@@ -61,16 +62,22 @@ def choose_run(config: Sequence[Path], workload: str | None, arm: str | None, se
     )
 
 
+def choose_probe(config: Sequence[Path], workload: str | None) -> ProbeSpec:
+    """Return the probe spec of a workload.
+
+    Raises:
+        ConfigError: the config is bad, or it does not probe that workload.
+    """
+    return choose_named(plan_study(load_study(config)).probe, "--workload", workload)
+
+
 def choose_throughput(config: Sequence[Path], workload: str | None) -> ThroughputSpec:
     """Return the throughput spec of a workload.
 
     Raises:
         ConfigError: the config is bad, or it does not time that workload.
     """
-    timed = plan_study(load_study(config)).throughput
-    if workload not in timed:
-        raise ConfigError(f"--workload {workload}: is not timed by this config; allowed: {', '.join(timed) or 'none'}")
-    return timed[workload]
+    return choose_named(plan_study(load_study(config)).throughput, "--workload", workload)
 
 
 def choose_memory(config: Sequence[Path], case: str | None) -> MemorySpec:
@@ -79,7 +86,7 @@ def choose_memory(config: Sequence[Path], case: str | None) -> MemorySpec:
     Raises:
         ConfigError: the config is bad, or it has no such case.
     """
-    return choose_case(plan_study(load_study(config)).memory, case)
+    return choose_named(plan_study(load_study(config)).memory, "--case", case)
 
 
 def choose_roofline(config: Sequence[Path], case: str | None) -> RooflineSpec:
@@ -88,15 +95,17 @@ def choose_roofline(config: Sequence[Path], case: str | None) -> RooflineSpec:
     Raises:
         ConfigError: the config is bad, or it has no such case.
     """
-    return choose_case(plan_study(load_study(config)).roofline, case)
+    return choose_named(plan_study(load_study(config)).roofline, "--case", case)
 
 
-def choose_case(specs: Mapping[str, AnySpec], case: str | None) -> AnySpec:
-    """Return the spec of a case by its name.
+def choose_named(specs: Mapping[str, AnySpec], option: str, name: str | None) -> AnySpec:
+    """Return a spec by its name.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is none; the message begins with the option that gave the name.
     """
-    if case is None or case not in specs:
-        raise ConfigError(f"--case {case}: this config has none of that name; allowed: {', '.join(specs) or 'none'}")
-    return specs[case]
+    if name is None or name not in specs:
+        raise ConfigError(
+            f"{option} {name}: this config has none of that name here; allowed: {', '.join(specs) or 'none'}"
+        )
+    return specs[name]

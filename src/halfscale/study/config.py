@@ -64,6 +64,9 @@ class Study(Model):
         for arm in arms:
             for name in arm.workloads or []:
                 refuse_unknown(f"arms[{arm.name}].workloads: ", name, "workload", workloads)
+        probe = self.experiments.probe
+        for name in (probe.workloads if probe else None) or []:
+            refuse_unknown("experiments.probe.workloads: ", name, "workload", workloads)
         throughput = self.experiments.throughput
         if throughput is not None:
             for name in throughput.workloads or []:

@@ -2,6 +2,7 @@
 
 from halfscale.study.memory import Memory
 from halfscale.study.model import Model
+from halfscale.study.probe import Probe
 from halfscale.study.roofline import Roofline
 from halfscale.study.throughput import Throughput
 
@@ -9,6 +10,8 @@ from halfscale.study.throughput import Throughput
 class Experiments(Model):
     """Measurements beside the training runs; what is left out is not done."""
 
+    probe: Probe | None = None
+    """Gradients at fixed weights in every format and at every loss scale: the operating window."""
     throughput: Throughput | None = None
     """Time and rate of a training step, by precision and whatever else may differ."""
     memory: Memory | None = None

@@ -8,6 +8,7 @@ from halfscale.study.arm import Arm
 from halfscale.study.config import Study
 from halfscale.study.memory import MemorySpec, memory_specs
 from halfscale.study.model import Model, Name
+from halfscale.study.probe import ProbeSpec, probe_spec
 from halfscale.study.roofline import RooflineSpec, roofline_specs
 from halfscale.study.spec import RunSpec
 from halfscale.study.sweep import expand_sweeps
@@ -33,6 +34,8 @@ class Roster(Model):
     arms: list[Arm]
     """All arms, those of sweeps included, in the order that tables and figures keep."""
     members: list[Member]
+    probe: dict[str, ProbeSpec]
+    """By the name of the workload whose gradients are probed."""
     throughput: dict[str, ThroughputSpec]
     """By the name of the workload that is timed; empty where the study times none."""
     memory: dict[str, MemorySpec]
@@ -50,6 +53,7 @@ class Roster(Model):
         workloads = [workload.name for workload in self.study.workloads]
         experiments = self.study.experiments
         orders: dict[str, list[str]] = {
+            "probe": workloads,
             "throughput": workloads,
             "memory": [case.name for case in experiments.memory.cases] if experiments.memory else [],
             "roofline": [case.name for case in experiments.roofline.cases] if experiments.roofline else [],
@@ -88,6 +92,7 @@ def plan_study(study: Study) -> Plan:
         arms=arms,
         members=members,
         runs=runs,
+        probe=plan_probes(study, arms),
         throughput=plan_throughput(study),
         memory=memory_specs(study.experiments.memory, study.device),
         roofline=roofline_specs(study.experiments.roofline),
@@ -100,6 +105,19 @@ def member_specs(roster: Roster) -> Iterator[tuple[Member, RunSpec]]:
     arms = {arm.name: arm for arm in roster.arms}
     for member in roster.members:
         yield member, make_spec(roster.study, workloads[member.workload], arms[member.arm], member.seed)
+
+
+def plan_probes(study: Study, arms: list[Arm]) -> dict[str, ProbeSpec]:
+    """Return the probe spec of every workload that is probed, by its name: at the weights of the reference's first run."""
+    settings = study.experiments.probe
+    if settings is None:
+        return {}
+    reference = next(arm for arm in arms if arm.name == study.reference)
+    return {
+        workload.name: probe_spec(settings, make_spec(study, workload, reference, study.seeds[0]))
+        for workload in study.workloads
+        if settings.workloads is None or workload.name in settings.workloads
+    }
 
 
 def plan_throughput(study: Study) -> dict[str, ThroughputSpec]:

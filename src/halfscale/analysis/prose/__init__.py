@@ -13,6 +13,7 @@ from halfscale.analysis.prose.measured import Measured
 from halfscale.analysis.prose.memory import memory
 from halfscale.analysis.prose.method import arms_defined, definitions, twin, workloads
 from halfscale.analysis.prose.outcome import abstract_findings, completion
+from halfscale.analysis.prose.probe import probe
 from halfscale.analysis.prose.roofline import roofline
 from halfscale.analysis.prose.scaling import scale, skips
 from halfscale.analysis.prose.throughput import throughput
@@ -49,6 +50,8 @@ def write_prose(measured: Measured, described: Iterable[str]) -> dict[str, str]:
 def experiments(measured: Measured) -> dict[str, str]:
     """Return the text of each experiment that the study has, and the commands that read their sections and tables."""
     texts = {}
+    if measured.probes is not None:
+        texts["probe"] = probe(*measured.probes)
     if measured.variants is not None:
         texts["throughput"] = throughput(measured.variants)
     if measured.roofline is not None:

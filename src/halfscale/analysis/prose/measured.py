@@ -8,6 +8,7 @@ import pandas as pd
 
 from halfscale.analysis.collect import read_csv, read_plan, read_runs
 from halfscale.analysis.memory import read_memory_tables
+from halfscale.analysis.probe import read_probe_tables
 from halfscale.analysis.references import references
 from halfscale.analysis.roofline import read_roofline_table
 from halfscale.analysis.shown import repeats
@@ -25,6 +26,8 @@ class Measured:
     runs: pd.DataFrame
     arms: pd.DataFrame
     gaps: pd.DataFrame
+    probes: tuple[pd.DataFrame, pd.DataFrame] | None = None
+    """The operating windows, and what they predict of the runs, where the study probes gradients."""
     variants: pd.DataFrame | None = None
     """What was timed, where the study times anything."""
     memory: tuple[pd.DataFrame, pd.DataFrame] | None = None
@@ -47,6 +50,7 @@ class Measured:
             runs=read_runs(folder),
             arms=read_arms(folder),
             gaps=gaps,
+            probes=read_probe_tables(folder) if plan.probe else None,
             variants=read_throughput_table(folder) if plan.throughput else None,
             memory=read_memory_tables(folder) if plan.memory else None,
             roofline=read_roofline_table(folder) if plan.roofline else None,

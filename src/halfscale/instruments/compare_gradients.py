@@ -1,0 +1,117 @@
+"""What a format and a loss scale make of a gradient, held against the FP32 gradient of the same batch."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+PART = 2**16
+"""Elements whose products are summed in FP32."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A gradient beside its FP32 twin. Sums, so that those of several tensors add up."""
+
+    elements: int
+    squared: float
+    """Sum of squares of the FP32 gradient."""
+    largest: float
+    """Largest |FP32 gradient|."""
+    overflow: bool
+    """Whether an element is not finite."""
+    squared_error: float
+    """Sum of squares of the difference; NaN or infinite on overflow."""
+    squared_own: float
+    """Sum of squares of the gradient itself."""
+    product: float
+    """Scalar product of the two."""
+    true_zero: int
+    """Elements that are zero in FP32, as under a dead ReLU: no scale changes them."""
+    flushed: int
+    """Elements that are zero here and not in FP32: underflow."""
+    subnormal: int
+    """Elements below the format's smallest normal number while they were scaled, and not zero."""
+
+    def __add__(self, other: "Compared") -> "Compared":
+        return Compared(
+            elements=self.elements + other.elements,
+            squared=self.squared + other.squared,
+            largest=max(self.largest, other.largest),
+            overflow=self.overflow or other.overflow,
+            squared_error=self.squared_error + other.squared_error,
+            squared_own=self.squared_own + other.squared_own,
+            product=self.product + other.product,
+            true_zero=self.true_zero + other.true_zero,
+            flushed=self.flushed + other.flushed,
+            subnormal=self.subnormal + other.subnormal,
+        )
+
+    @property
+    def norm(self) -> float:
+        """L2 norm of the FP32 gradient."""
+        return math.sqrt(self.squared)
+
+    @property
+    def error(self) -> float | None:
+        """Relative error |g - g_32| / |g_32|; None on overflow, and where the FP32 gradient is zero."""
+        if self.overflow or self.squared == 0:
+            return None
+        return math.sqrt(self.squared_error / self.squared)
+
+    @property
+    def cosine(self) -> float | None:
+        """Cosine between the two; None on overflow, and where one of them is zero."""
+        if self.overflow or self.squared == 0 or self.squared_own == 0:
+            return None
+        return self.product / math.sqrt(self.squared * self.squared_own)
+
+
+class Reference:
+    """An FP32 gradient that others are compared with, and what is known of it alone."""
+
+    def __init__(self, gradient: Tensor) -> None:
+        """Take a gradient of the loss itself, FP32, any shape."""
+        self.largest = float(gradient.abs().max())
+        # To a largest element of about 1, exactly: else the squares of small gradients are no FP32 numbers.
+        self.unit = 2.0 ** -math.frexp(self.largest)[1] if 0 < self.largest < math.inf else 1.0
+        self.in_units = (gradient * self.unit).flatten()
+        self.zero = gradient == 0
+        self.zeros = int(self.zero.sum())
+        self.squared = dot(self.in_units, self.in_units) / self.unit**2
+
+
+def compare(gradient: Tensor, reference: Reference, scale: float, smallest_normal: float) -> Compared:
+    """Compare a gradient with its FP32 twin.
+
+    Args:
+        gradient: of the scaled loss, FP32 storage, divided by nothing: scale x g.
+        reference: the gradient of the loss itself, same shape.
+        scale: the loss scale, a power of two, so that dividing by it is exact.
+        smallest_normal: of the format that the gradient went through; 0 where there is none to fall below.
+    """
+    magnitude = gradient.abs()
+    zero = magnitude == 0
+    own = (gradient * (reference.unit / scale)).flatten()
+    return Compared(
+        elements=gradient.numel(),
+        squared=reference.squared,
+        largest=reference.largest,
+        overflow=not bool(torch.isfinite(magnitude.max())),  # max keeps NaN
+        squared_own=dot(own, own) / reference.unit**2,
+        product=dot(own, reference.in_units) / reference.unit**2,
+        true_zero=reference.zeros,
+        flushed=int((zero & ~reference.zero).sum()),
+        subnormal=int((magnitude < smallest_normal).sum()) - int(zero.sum()) if smallest_normal else 0,
+        squared_error=dot(own.sub_(reference.in_units), own) / reference.unit**2,
+    )
+
+
+def dot(left: Tensor, right: Tensor) -> float:
+    """Return a scalar product. Its parts are summed in FP64."""
+    return float(
+        torch.stack([torch.dot(*parts) for parts in zip(left.split(PART), right.split(PART), strict=True)])
+        .double()
+        .sum()
+    )

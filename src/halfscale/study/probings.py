@@ -1,0 +1,71 @@
+"""The records of a probe: what each format and scale makes of each gradient (Parquet), and what was in effect (JSON)."""
+
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from halfscale.study.probe import ProbeSpec
+from halfscale.study.records import COMPLETE, Effective, Environment, RecordError, sha256
+from halfscale.study.sealed import Sealed, read_sealed
+from halfscale.study.whole import whole_file
+
+GRADIENTS = pa.schema(
+    [
+        pa.field("step", pa.int32(), nullable=False),  # optimizer steps that the weights have had
+        pa.field("precision", pa.string(), nullable=False),  # fp32, bf16 or fp16
+        pa.field("exponent", pa.int32()),  # of the loss scale; null where nothing is scaled
+        pa.field("parameter", pa.string(), nullable=False),  # as the model names it; empty for all of them together
+        pa.field("elements", pa.int64(), nullable=False),
+        pa.field("norm", pa.float64(), nullable=False),  # L2 norm of the FP32 gradient
+        pa.field("largest", pa.float64(), nullable=False),  # largest |FP32 gradient|
+        pa.field("overflow", pa.bool_(), nullable=False),  # an element is not finite
+        pa.field("error", pa.float64()),  # |g - g_32| / |g_32|, L2 norms; null where that is no number
+        pa.field("cosine", pa.float64()),  # between g and g_32
+        pa.field("true_zero", pa.int64(), nullable=False),  # elements that are zero in FP32
+        pa.field("flushed", pa.int64(), nullable=False),  # zero here, not zero in FP32
+        pa.field("subnormal", pa.int64(), nullable=False),  # 0 < |scale * g| < smallest normal number of the format
+    ]
+)
+
+
+class ProbeRecord(Sealed):
+    """What one probe was, beside its gradients."""
+
+    spec: ProbeSpec
+    effective: list[Effective]
+    """Of each precision."""
+    losses: list[float]
+    """FP32 loss of the probed batch at each of the spec's steps, nats."""
+    environment: Environment
+    code: str
+    """Hash of the package sources that the record depends on."""
+    seconds: float
+    gradients_sha256: str
+
+
+def write_gradients(gradients: pd.DataFrame, spec: ProbeSpec, path: Path) -> str:
+    """Write what every gradient came to; return the SHA-256 of the file."""
+    metadata = {"spec_hash": spec.hash, "mark": COMPLETE}
+    table = pa.Table.from_pandas(gradients, schema=GRADIENTS, preserve_index=False).replace_schema_metadata(metadata)
+    with whole_file(path) as temporary:
+        pq.write_table(table, temporary)
+        return sha256(temporary)
+
+
+def read_probe(folder: Path, spec: ProbeSpec) -> tuple[ProbeRecord, pd.DataFrame]:
+    """Read probe.json and gradients.parquet of a probe.
+
+    Raises:
+        RecordError: one is missing, not whole, of another spec, or they do not belong together.
+    """
+    gradients = folder / "gradients.parquet"
+    record = read_sealed(folder / "probe.json", ProbeRecord, spec)
+    try:
+        found = sha256(gradients)
+    except OSError as error:
+        raise RecordError(f"{gradients}: cannot be read: {error.strerror}") from None
+    if found != record.gradients_sha256:
+        raise RecordError(f"{gradients}: is not what was written with its record; delete it to have it made again")
+    return record, pq.read_table(gradients).to_pandas()

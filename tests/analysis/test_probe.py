@@ -1,0 +1,170 @@
+"""From made-up gradients, whose windows are known, to tables, figures and text."""
+
+import shutil
+from pathlib import Path
+
+import matplotlib as mpl
+import pandas as pd
+import pytest
+from figure_checks import check_readable
+from made_up_gradients import make_gradients, write_tables_of_a_probe
+from matplotlib.text import Text
+
+from halfscale.analysis import style
+from halfscale.analysis.collect import collect, read_csv, write_csv
+from halfscale.analysis.figures import operating_window, predicted_skips
+from halfscale.analysis.macros import probe_values
+from halfscale.analysis.predicted_skips import prediction_table
+from halfscale.analysis.probe import crossover, layer_table, probe_tex, scale_table, window_of, window_table
+from halfscale.analysis.prose.probe import probe
+
+
+@pytest.fixture
+def gradients() -> pd.DataFrame:
+    return make_gradients()
+
+
+@pytest.fixture
+def windows(gradients: pd.DataFrame) -> pd.DataFrame:
+    return window_table("net", gradients)
+
+
+def curve(gradients: pd.DataFrame, step: int) -> pd.DataFrame:
+    own = (gradients["step"] == step) & (gradients["parameter"] == "") & (gradients["precision"] == "fp16")
+    return gradients[own]
+
+
+def test_a_window_reaches_from_as_good_as_it_gets_to_the_last_finite_scale(gradients: pd.DataFrame) -> None:
+    assert window_of(curve(gradients, 0)) == (0.01, 0, 16)
+    assert window_of(curve(gradients, 10)) == (0.01, 8, 12)
+
+
+def test_a_gradient_that_is_never_finite_has_no_window(gradients: pd.DataFrame) -> None:
+    assert window_of(curve(gradients, 0).assign(overflow=True, error=None)) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("bf16_error", "exponent"),
+    [(0.08, 0), (0.16, -4), (0.159, 0), (0.005, None), (None, None), (1.0, -4)],
+)
+def test_the_crossover_is_where_fp16_is_no_worse_from_there_on(
+    gradients: pd.DataFrame, bf16_error: float | None, exponent: int | None
+) -> None:
+    assert crossover(curve(gradients, 0), bf16_error) == exponent
+
+
+def test_the_table_of_windows(windows: pd.DataFrame) -> None:
+    start, end = windows.to_dict("records")
+    assert (start["low"], start["high"], start["bits"], start["default_inside"]) == (0, 16, 16, True)
+    assert (start["layers_low"], start["layers_high"], start["layers_bits"]) == (0, 16, 16)
+    assert (end["low"], end["high"], end["bits"], end["default_inside"]) == (8, 12, 4, False)
+    assert (end["layers_low"], end["layers_high"], end["layers_bits"]) == (16, 8, -8)
+    assert start["true_zero"] == 0.1
+    assert (start["flushed_unscaled"], end["flushed_unscaled"], end["flushed_default"]) == (0.0, 0.08, 0.0)
+    assert r"$16$ to $8$" in probe_tex(windows)
+
+
+def test_a_parameter_without_gradient_has_no_window(gradients: pd.DataFrame) -> None:
+    still = gradients.assign(norm=gradients["norm"].where(gradients["parameter"] != "first", 0.0))
+    assert set(layer_table("net", still)["parameter"]) == {"second"}
+
+
+def make_runs(**changes: object) -> pd.DataFrame:
+    run = {
+        "workload": "net",
+        "arm": "fp16",
+        "seed": 0,
+        "precision": "fp16",
+        "loss_scaling": "dynamic",
+        "status": "completed",
+        "steps": 10,
+        "init_scale": 2.0**24,
+        "growth_factor": 2.0,
+        "backoff_factor": 0.5,
+        "skipped_calibration": 8,
+        "final_scale": 2.0**13,
+    }
+    return pd.DataFrame([run | changes])
+
+
+@pytest.mark.parametrize(
+    ("init_scale", "backoff_factor", "skips"),
+    [
+        (2.0**24, 0.5, 8),
+        (2.0**24, 0.25, 4),
+        (2.0**23, 0.25, 4),
+        (2.0**16, 0.5, 0),
+        (1.0, 0.5, 0),
+        (3 * 2.0**15, 0.5, 1),
+    ],
+)
+def test_calibration_takes_the_steps_down_into_the_window(
+    windows: pd.DataFrame, init_scale: float, backoff_factor: float, skips: int
+) -> None:
+    runs = make_runs(init_scale=init_scale, backoff_factor=backoff_factor)
+    assert prediction_table(windows, runs)["predicted_skips"].tolist() == [skips]
+
+
+def test_what_is_predicted_stands_beside_what_was_seen(windows: pd.DataFrame) -> None:
+    (row,) = prediction_table(windows, make_runs()).to_dict("records")
+    assert (row["predicted_skips"], row["skips"]) == (8, 8)
+    assert (row["predicted_scale"], row["scale"], row["growth"]) == (12, 13.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"precision": "bf16"}, {"loss_scaling": "static"}, {"status": "diverged"}, {"workload": "other"}]
+)
+def test_runs_that_no_window_is_about_are_left_out(windows: pd.DataFrame, changes: dict[str, object]) -> None:
+    assert prediction_table(windows, make_runs(**changes)).empty
+
+
+def test_the_windows_are_drawn(gradients: pd.DataFrame, windows: pd.DataFrame, tmp_path: Path) -> None:
+    write_csv(tmp_path / "tables/probe.csv", windows)
+    write_csv(tmp_path / "tables/probe_scales.csv", scale_table("net", gradients))
+    write_csv(tmp_path / "tables/probe_layers.csv", layer_table("net", gradients))
+    with mpl.rc_context(style.RC):
+        figure = operating_window.draw(tmp_path)
+        figure.draw_without_rendering()
+        check_readable(figure)
+    error, flushed, _ = figure.axes
+    assert list(error.lines[0].get_xdata()) == [-4, 0, 4, 8, 12, 16]  # and not where it overflows
+    assert list(flushed.lines[0].get_ydata()) == [4, 0, 0, 0, 0, 0]
+    assert "relative error" in [text.get_text() for text in figure.findobj(Text)]
+
+
+def test_predicted_skips_are_drawn_beside_those_of_the_runs(finished_study: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(finished_study, tmp_path / "study"))
+    collect(folder)
+    write_tables_of_a_probe(folder)
+    with mpl.rc_context(style.RC):
+        figure = predicted_skips.draw(folder)
+        figure.draw_without_rendering()
+        check_readable(figure)
+    rings = [line.get_xdata()[0] for line in figure.axes[0].lines if line.get_marker() == "o"]
+    table = read_csv(folder / "tables/predicted_skips.csv")
+    of_first = table[table["workload"] == "resnet50"].drop_duplicates("arm")
+    assert rings == of_first["predicted_skips"].tolist()
+    assert 8 in rings  # from 2^24 to 2^16
+
+
+def test_a_study_without_dynamic_arms_has_an_empty_figure(finished_study: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(finished_study, tmp_path / "study"))
+    collect(folder)
+    write_tables_of_a_probe(folder)
+    table = read_csv(folder / "tables/predicted_skips.csv")
+    write_csv(folder / "tables/predicted_skips.csv", table[:0])
+    with mpl.rc_context(style.RC):
+        figure = predicted_skips.draw(folder)
+    assert "no data" in [text.get_text() for text in figure.findobj(Text)]
+
+
+def test_the_text_says_what_the_tables_say_and_every_number_of_it_is_a_macro(windows: pd.DataFrame) -> None:
+    predictions = prediction_table(windows, make_runs())
+    text = probe(windows, predictions)
+    assert r"At its initial weights the window reaches from $2^{\val{probe.net.0.low}}$" in text
+    assert "lies inside once, above it once" in text
+    assert "BF16 errs 8.0 times as much as FP16 inside it" in text
+    assert "have no scale in common once of two" in text
+    assert "exactly in one and to one step in one" in text
+    keys = [part.split("}")[0] for part in text.split(r"\val{")[1:]]
+    assert set(keys) <= dict(probe_values(windows)).keys()

@@ -1,0 +1,136 @@
+"""The probe on nets whose windows are known, and what it leaves as it was."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from halfscale.analysis.probe import window_of, window_table
+from halfscale.instruments.probe import probe, probe_length
+from halfscale.instruments.train import train
+from halfscale.study.load import parse_study
+from halfscale.study.probe import ProbeSpec
+from halfscale.study.probings import ProbeRecord, read_probe
+from halfscale.study.records import RecordError, read_trace
+from halfscale.study.runs import plan_study
+
+MakeProbe = Callable[..., ProbeSpec]
+
+
+@pytest.fixture
+def make_probe() -> MakeProbe:
+    """A function from a workload's and the probe's settings to a spec."""
+
+    def make(workload: dict[str, Any] | None = None, **settings: Any) -> ProbeSpec:
+        tiny = {
+            "name": "tiny",
+            "model": "tiny_workloads:classifier",
+            "data": "tiny_workloads:clouds",
+            "batch_size": 8,
+            "steps": 20,
+            "optimizer": {"name": "sgd", "lr": 0.1},
+            **(workload or {}),
+        }
+        study = {
+            "study": "tiny",
+            "seeds": [3],
+            "workloads": [tiny],
+            "arms": [{"name": "fp32", "precision": "fp32"}],
+            "experiments": {"probe": settings},
+        }
+        return plan_study(parse_study(study, "test")).probe["tiny"]
+
+    return make
+
+
+def probed(spec: ProbeSpec, folder: Path) -> tuple[ProbeRecord, pd.DataFrame]:
+    probe(spec, folder)
+    return read_probe(folder, spec)
+
+
+def test_the_window_of_a_unit_gradient_is_known_exactly(make_probe: MakeProbe, tmp_path: Path) -> None:
+    """Its gradient is 1 and that of its output 1/2: from 2^-23, where the latter is FP16's smallest number, to 2^15."""
+    unit = {"model": "tiny_workloads:unit", "data": "tiny_workloads:ones", "batch_size": 1}
+    _, gradients = probed(make_probe(unit, at=[0], lowest=-30, highest=20, every=1), tmp_path)
+    whole = gradients[(gradients["parameter"] == "") & (gradients["precision"] == "fp16")]
+    assert window_of(whole) == (0.0, -23, 15)
+    assert (gradients["largest"] == 1).all()
+    flushed = whole.set_index("exponent")["flushed"]
+    assert (flushed[-24], flushed[-23]) == (1, 0)
+
+
+def test_the_largest_finite_scale_is_found_between_the_scales_that_were_asked_for(
+    make_probe: MakeProbe, tmp_path: Path
+) -> None:
+    unit = {"model": "tiny_workloads:unit", "data": "tiny_workloads:ones", "batch_size": 1}
+    _, gradients = probed(make_probe(unit, at=[0], lowest=-2, highest=22, every=4), tmp_path)
+    whole = gradients[(gradients["parameter"] == "") & (gradients["precision"] == "fp16")]
+    assert window_of(whole).high == 15
+    assert sorted(whole["exponent"]) == [-2, 2, 6, 10, 14, 15, 16, 17, 18, 22]
+
+
+@pytest.mark.parametrize(("activation", "low", "high"), [("gelu", 7.5, 8.5), ("tanh", 7.5, 8.5), ("relu", 2.2, 4.2)])
+def test_bf16_errs_eight_times_as_much_unless_gates_flip(
+    make_probe: MakeProbe, tmp_path: Path, activation: str, low: float, high: float
+) -> None:
+    """8 = 2^3, the three mantissa bits between them; under ReLU rounding flips gates, and it is about the root of 8."""
+    net = {
+        "model": "tiny_workloads:deep",
+        "model_args": {"activation": activation},
+        "data": "tiny_workloads:clouds",
+        "data_args": {"width": 256},
+        "batch_size": 256,
+    }
+    _, gradients = probed(make_probe(net, at=[0], lowest=0, highest=16, every=4), tmp_path)
+    (row,) = window_table("net", gradients).to_dict("records")
+    assert low < row["bf16_error"] / row["plateau"] < high
+
+
+def test_the_weights_are_those_of_the_references_run(make_probe: MakeProbe, tmp_path: Path) -> None:
+    """The loss of the batch that comes next is the loss that the run's own trace has there, bit for bit."""
+    spec = make_probe({"clip_norm": 0.5, "accumulate": 1}, at=[0, 0.25, 0.75], lowest=0, highest=4)
+    record, _ = probed(spec, tmp_path / "probe")
+    train(spec.run, tmp_path / "run")
+    trace = read_trace(tmp_path / "run" / "trace.parquet", spec.run)
+    assert spec.steps == [0, 5, 15]
+    assert record.losses == [float(trace["loss"].iloc[step]) for step in spec.steps]
+
+
+def test_looking_changes_no_buffer(make_probe: MakeProbe, tmp_path: Path) -> None:
+    """A model that counts its own forward passes gives the same losses however many gradients were taken before."""
+    rising = {"model": "tiny_workloads:rising"}
+    few, _ = probed(make_probe(rising, at=[0, 1], lowest=0, highest=1, every=1), tmp_path / "few")
+    many, _ = probed(make_probe(rising, at=[0, 0.5, 1], lowest=0, highest=12, every=1), tmp_path / "many")
+    assert few.losses == [many.losses[0], many.losses[2]]
+
+
+def test_every_format_and_scale_has_its_row_of_every_parameter(make_probe: MakeProbe, tmp_path: Path) -> None:
+    spec = make_probe(at=[0, 1], lowest=0, highest=6)
+    record, gradients = probed(spec, tmp_path)
+    assert probe_length(spec) == 2 * (4 + 2)
+    parameters = ["", "0.weight", "0.bias", "3.weight", "3.bias"]
+    for (_, precision, _), own in gradients.groupby(["step", "precision", "exponent"], dropna=False):
+        assert own["parameter"].tolist() == parameters
+        if precision == "fp32":
+            assert (own["error"] == 0).all()
+            assert (own["flushed"] == 0).all()
+    assert set(gradients["precision"]) == {"fp32", "bf16", "fp16"}
+    assert [each.precision for each in record.effective] == ["fp32", "bf16", "fp16"]
+    first = gradients[gradients["parameter"] == ""]
+    assert (first["elements"] == 4 * 16 + 16 + 16 * 2 + 2).all()
+
+
+def test_records_that_do_not_belong_together_are_refused(make_probe: MakeProbe, tmp_path: Path) -> None:
+    spec = make_probe(at=[0], lowest=0, highest=2)
+    probe(spec, tmp_path)
+    with pytest.raises(RecordError, match="belongs to another spec"):
+        read_probe(tmp_path, make_probe(at=[0], lowest=0, highest=4))
+    path = tmp_path / "gradients.parquet"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(RecordError, match=r"gradients\.parquet: is not what was written"):
+        read_probe(tmp_path, spec)
+    path.unlink()
+    with pytest.raises(RecordError, match=r"gradients\.parquet: cannot be read"):
+        read_probe(tmp_path, spec)
