@@ -161,10 +161,16 @@ def test_a_study_without_dynamic_arms_has_an_empty_figure(finished_study: Path, 
 def test_the_text_says_what_the_tables_say_and_every_number_of_it_is_a_macro(windows: pd.DataFrame) -> None:
     predictions = prediction_table(windows, make_runs())
     text = probe(windows, predictions)
-    assert r"At its initial weights the window reaches from $2^{\val{probe.net.0.low}}$" in text
+    assert r"At its initial weights the window reaches from \val{probe.net.0.low} to \val{probe.net.0.high}" in text
     assert "lies inside once, above it once" in text
     assert "BF16 errs 8.0 times as much as FP16 inside it" in text
     assert "have no scale in common once of two" in text
     assert "exactly in one and to one step in one" in text
     keys = [part.split("}")[0] for part in text.split(r"\val{")[1:]]
-    assert set(keys) <= dict(probe_values(windows)).keys()
+    values = dict(probe_values(windows))
+    assert set(keys) <= values.keys()
+    assert (values["probe.net.0.low"], values["probe.net.10.high"], values["probe.net.10.bits"]) == (
+        "$2^{0}$",
+        "$2^{12}$",
+        "$4$",
+    )

@@ -157,7 +157,14 @@ def figure_files(wildcards):
 
 
 def figure_category(wildcards):
-    of_tables = {"predicted_skips": "Gradients", "probe_scales": "Gradients", "throughput": "Throughput", "memory": "Memory", "largest_batch": "Memory", "roofline": "Roofline"}
+    of_tables = {
+        "predicted_skips": "Gradients",
+        "probe_scales": "Gradients",
+        "throughput": "Throughput",
+        "memory": "Memory",
+        "largest_batch": "Memory",
+        "roofline": "Roofline",
+    }
     first = os.path.basename(figure_inputs(wildcards.figure)[0]).removesuffix(".csv")
     return of_tables.get(first, "Stability")
 

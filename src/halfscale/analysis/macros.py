@@ -166,12 +166,14 @@ def arm_values(arm: Any) -> Iterator[tuple[str, str]]:
 
 
 def probe_values(windows: pd.DataFrame) -> Iterator[tuple[str, str]]:
-    """Yield what each operating window came to; scales are exponents of two."""
+    """Yield what each operating window came to."""
     for row in windows.to_dict("records"):
         key = f"probe.{row['workload']}.{row['step']}"
         for name in ("plateau", "bf16_error"):
             yield f"{key}.{name}", number(float(row[name]) if pd.notna(row[name]) else None)
-        for name in ("low", "high", "bits", "crossover", "layers_low", "layers_high", "layers_bits"):
+        for name in ("low", "high", "crossover", "layers_low", "layers_high"):
+            yield f"{key}.{name}", scale(2.0 ** int(row[name]) if pd.notna(row[name]) else None)
+        for name in ("bits", "layers_bits"):
             yield f"{key}.{name}", number(int(row[name]) if pd.notna(row[name]) else None)
         for name in ("true_zero", "flushed_unscaled", "flushed_default"):
             yield f"{key}.{name}", percent(float(row[name]) if pd.notna(row[name]) else None)

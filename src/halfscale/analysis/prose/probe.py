@@ -47,7 +47,7 @@ def window(workload: str, row: dict[str, object]) -> str:
     step, flushed_known = int(str(row["step"])), not pd.isna(float(str(row["flushed_unscaled"])))
     when = "At its initial weights" if step == 0 else f"After {counted(step, 'step')}"
     low, high, bits, flushed = (key(workload, row, name) for name in ("low", "high", "bits", "flushed_unscaled"))
-    return f"{when} the window reaches from $2^{{{low}}}$ to $2^{{{high}}}$, {bits} bits" + (
+    return f"{when} the window reaches from {low} to {high}, {bits} bits" + (
         f"; without scaling {flushed}\\,\\% of the gradient's elements are flushed to zero." if flushed_known else "."
     )
 
@@ -94,7 +94,7 @@ def against_bf16(workload: str, rows: pd.DataFrame) -> str:
 def crossings(workload: str, rows: pd.DataFrame) -> list[str]:
     """Return the crossover of each step, each value once."""
     first = rows.drop_duplicates("crossover")
-    return [f"$2^{{{key(workload, row, 'crossover')}}}$" for row in records(first)]
+    return [key(workload, row, "crossover") for row in records(first)]
 
 
 def layers(rows: pd.DataFrame) -> str:
