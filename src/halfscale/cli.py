@@ -84,9 +84,12 @@ def train(
 ) -> None:
     """Train one run and write its trace and summary."""
     from halfscale.study.choose import choose_run, parse_spec
+    from halfscale.study.records import read_summary
     from halfscale.study.spec import RunSpec
 
     chosen = parse_spec(spec, RunSpec) if spec else choose_run(config or [DEFAULT_CONFIG], workload, arm, seed)
+    if (output / "summary.json").exists():
+        read_summary(output / "summary.json", chosen)  # refuses to write over another run
 
     from halfscale.instruments.train import train as train_run
     from halfscale.machine.leases import leased_device
@@ -236,9 +239,11 @@ def figure(
     ] = None,
 ) -> None:
     """Draw figures of a study: PDF, PNG and a JSON sidecar each."""
+    from halfscale.analysis.collect import read_plan
     from halfscale.analysis.draw import draw_figure
     from halfscale.analysis.figures import figure_inputs, figure_names
 
+    read_plan(folder)  # says what is wrong where this is no study's folder
     drawable = (name for name in figure_names() if all((folder / path).exists() for path in figure_inputs(name)))
     for name in names or drawable:
         draw_figure(name, folder)

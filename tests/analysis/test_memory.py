@@ -119,7 +119,7 @@ def test_the_text_says_what_the_tables_say_and_every_number_of_it_is_a_macro():
     values = dict([*memory_values(table, largest), *roofline_values(times)])
     text = memory(table, largest)
     assert "At batch size 1" not in text
-    assert r"at batch size 1, \val{memory.a_b.cuda.bf16.1.saved}\,MiB are saved" in text  # 3 MiB, against 2 in FP32
+    assert r"at batch size 1 it is \val{memory.a_b.cuda.bf16.1.saved}\,MiB in BF16" in text  # 3 MiB, against 2 in FP32
     assert values["memory.a_b.cuda.bf16.1.saved"] == "$3.00$"
     assert "by a factor of 1.75 to 2.00 in BF16 over the two devices" in text
     assert "took $10.0$" in text.replace(r"\,\%", "")

@@ -16,7 +16,7 @@ from halfscale.analysis.figures import speedup, step_phases
 from halfscale.analysis.macros import throughput_values
 from halfscale.analysis.prose.throughput import throughput
 from halfscale.analysis.statistics import median_with_interval
-from halfscale.analysis.throughput import block_table, throughput_table, throughput_tex
+from halfscale.analysis.throughput import block_table, plain_fp32, throughput_table, throughput_tex
 from halfscale.study.timings import GpuLook
 
 
@@ -213,3 +213,38 @@ def test_a_transfer_is_told_in_the_format_of_the_precision() -> None:
     tokens = record.attained.model_copy(update={"transfer": {"int64": 0.003}})
     moved = throughput_table(record.model_copy(update={"attained": tokens}), make_steps())
     assert moved.set_index("variant")["transfer_ms"]["bf16-contiguous-b8"] == 3.0
+
+
+def test_blocks_that_lie_far_apart_are_told(tmp_path: Path) -> None:
+    steps = make_steps()
+    steps.loc[steps["block"] < 4, "seconds"] *= 1.5  # as when something else runs for a while
+    table = throughput_table(make_record(make_timing_spec()), steps)
+    row = table.set_index("variant").loc["fp32-contiguous-b8"]
+    assert row["spread"] == pytest.approx(0.47, abs=0.02)
+    assert row["disturbed"]
+    text = throughput(table)
+    assert "The machine was not quiet" in text
+    keys = [part.split("}")[0] for part in text.split(r"\val{")[1:]]
+    assert set(keys) <= dict(throughput_values(table)).keys()
+
+
+def test_quiet_blocks_are_not_remarked_on(table: pd.DataFrame) -> None:
+    assert table.loc["fp32-contiguous-b8", "spread"] == pytest.approx(0.0125, abs=0.005)
+    assert "not quiet" not in throughput(table.reset_index())
+
+
+def test_what_a_scaler_costs_fp32_is_no_speed_up() -> None:
+    """fp32-scaled is not timed in the made-up record; where it is, it has a cost and no speed-up."""
+    spec = make_timing_spec()
+    by_name = {variant.name: variant for variant in spec.variants}
+    assert plain_fp32(by_name["fp32-scaled-contiguous-b8"], spec) is None
+    assert plain_fp32(by_name["fp32-contiguous-b8"], spec) is None
+    assert plain_fp32(by_name["bf16-scaled-contiguous-b8"], spec) == by_name["fp32-contiguous-b8"]
+
+
+def test_a_stray_block_does_not_set_the_axis(table: pd.DataFrame) -> None:
+    blocks = block_table(make_record(make_timing_spec()), make_steps())
+    stray = blocks.index[blocks["speedup"].notna()][0]
+    blocks.loc[stray, "speedup"] = 40.0
+    low, high = speedup.axis_of(table.reset_index(), blocks)
+    assert low < 1 < 2 < high < 10

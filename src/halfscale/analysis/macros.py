@@ -195,7 +195,7 @@ def throughput_values(variants: pd.DataFrame) -> Iterator[tuple[str, str]]:
             yield f"{key}.{name}", number(float(row[name]))
         for name in ("gemm_tflops", "copy_gb_per_second", "transfer_ms", "sm_clock_low", "sm_clock_high"):
             yield f"{key}.{name}", number(float(row[name]))
-        for name in ("share_of_gemm", "mfu", "share_of_bound", "waiting", "held_back"):
+        for name in ("share_of_gemm", "mfu", "share_of_bound", "waiting", "held_back", "spread"):
             yield f"{key}.{name}", percent(float(row[name]))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
+from halfscale.analysis.collect import read_plan
 from halfscale.analysis.latex import escape
 from halfscale.analysis.prose import Measured, write_prose
 from halfscale.errors import UserError
@@ -59,8 +60,10 @@ def build_paper(folder: Path, sources: Path) -> None:
     Raises:
         PaperError: no TeX engine is installed, TeX fails, or its log holds an undefined reference or citation, a
             missing character, or a box that sticks out by more than TOO_WIDE points.
+        RecordError: plan.json is missing or no plan.
         OSError: an input is missing.
     """
+    read_plan(folder)  # before anything is made in what may be no study's folder
     build = folder / "paper" / "build"
     shutil.rmtree(build, ignore_errors=True)
     gather(folder, sources, build)

@@ -71,7 +71,7 @@ def roofline_tex(table: pd.DataFrame) -> str:
         Column("Step", "(ms)", "r"),
         Column("Speed-up", "", "r"),
         Column("Amdahl", "", "r"),
-        Column("Tensor cores", r"(\%)", "r"),
+        Column("Products", r"(\%)", "r"),
         Column("Compute-bound", r"(\%)", "r"),
     ]
 
@@ -92,7 +92,7 @@ def roofline_tex(table: pd.DataFrame) -> str:
     ]
     caption = (
         "Least time of a training step by data sheet: for each operation the larger of FLOP over peak and bytes over "
-        "bandwidth. A bound and not a forecast. Speed-up: over FP32. Amdahl: its bound from FP32's times alone. Tensor "
-        "cores: share of the time in convolutions, products and attention."
+        "bandwidth. A bound and not a forecast. Speed-up: over FP32. Amdahl: its bound from FP32's times alone. "
+        "Products: share of the time in convolutions, matrix products and attention, which tensor cores compute."
     )
     return longtable(columns, groups, caption=caption, label="tab:roofline")

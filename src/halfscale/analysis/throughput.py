@@ -21,6 +21,9 @@ from halfscale.study.whole import write_text
 INPUT_BOUND = 0.05
 """Share of a step spent waiting for its batch from which a measurement is flagged."""
 
+NOISY = 0.05
+"""Spread of a variant's blocks, as a share of their median, from which its times are said to be disturbed."""
+
 PHASES = ["forward", "backward", "optimizer"]
 
 
@@ -71,7 +74,7 @@ def block_table(record: ThroughputRecord, steps: pd.DataFrame) -> pd.DataFrame:
         if variant.name in medians.index:
             own = medians.loc[variant.name]
             base = plain_fp32(variant, record.spec)
-            known = base is not None and base != variant and base.name in medians.index
+            known = base is not None and base.name in medians.index
             speedup = medians.loc[base.name]["seconds"] / own["seconds"] if base and known else math.nan
             part = pd.DataFrame({"step_ms": 1e3 * own["seconds"], "speedup": speedup}).reset_index()
             rows.append(part.assign(workload=record.spec.workload, variant=variant.name))
@@ -104,6 +107,8 @@ def row_of(
     samples = variant.batch_size / time.median
     rate = record.flops[str(variant.batch_size)] / time.median
     row["blocks"] = len(own)
+    row["spread"] = spread(own["seconds"])
+    row["disturbed"] = row["spread"] > NOISY
     row |= named("step_ms", Median(*(1e3 * value for value in time)))
     row |= {f"{phase}_ms": 1e3 * float(own[phase].median()) for phase in PHASES}
     row |= {"samples_per_second": samples, "targets_per_second": samples * record.targets_per_sample}
@@ -156,6 +161,11 @@ def watched(looks: Sequence[GpuLook]) -> dict[str, float]:
     return {"sm_clock_low": min(clocks), "sm_clock_high": max(clocks), "held_back": held_back}
 
 
+def spread(values: pd.Series) -> float:
+    """Return the distance between the quartiles as a share of the median."""
+    return float((values.quantile(0.75) - values.quantile(0.25)) / values.median())
+
+
 def named(name: str, value: Median) -> dict[str, float]:
     return {name: value.median, f"{name}_low": value.low, f"{name}_high": value.high}
 
@@ -169,7 +179,12 @@ def ratio(blocks: pd.DataFrame, of: Variant | None, to: Variant | None) -> Media
 
 
 def plain_fp32(variant: Variant, spec: ThroughputSpec) -> Variant | None:
-    """Return the variant with which a speed-up is taken: fp32 without a scaler, all else the same."""
+    """Return the variant with which a speed-up is taken: fp32 without a scaler, as one trains in it, all else the same.
+
+    None for fp32 itself: what a scaler costs it is no speed-up.
+    """
+    if variant.precision == "fp32":
+        return None
     wanted = variant.model_copy(update={"precision": "fp32", "loss_scaling": False})
     return wanted if wanted in spec.variants else None
 
@@ -188,7 +203,11 @@ def describe_throughput(folder: Path, spec: ThroughputSpec) -> str:
     """
     table = throughput_table(*read_throughput(folder, spec))
     shown = ["label", "status", "step_ms", "samples_per_second", "speedup", "speedup_low", "speedup_high", "tflops"]
-    return table.reindex(columns=shown).to_string(index=False, na_rep="--", float_format="{:.4g}".format)
+    text = table.reindex(columns=shown).to_string(index=False, na_rep="--", float_format="{:.4g}".format)
+    text += "\n\nspeedup: over fp32 without a scaler, median of the ratios within each block, with its 95 % interval"
+    if table["disturbed"].eq(True).any():
+        text += f"\nBlocks differ by more than {NOISY:.0%}: does this machine do other work? Times of an idle one are worth more."
+    return text
 
 
 def throughput_tex(table: pd.DataFrame) -> str:
@@ -231,7 +250,7 @@ def throughput_tex(table: pd.DataFrame) -> str:
     ]
     caption = (
         "Time of a training step by variant: median of the blocks' medians, with its bootstrap interval over the "
-        "blocks. Speed-up: the time of FP32, all else the same, over this one's, in the same block. Rate: model FLOP "
+        "blocks. Speed-up: the time of FP32 without a scaler, all else the same, over this one's, in the same block. Rate: model FLOP "
         "of forward and backward pass over the time; of GEMM: as a share of what a square matrix product attains in "
         "this precision. "
         + ("MFU: as a share of the data sheet's peak; of bound: its least time over the time. " if listed else "")

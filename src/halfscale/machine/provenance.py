@@ -11,9 +11,12 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 
 @cache
 def git_commit() -> tuple[str, bool]:
-    """Return the commit of the code that runs, and whether its tree is clean; ("unknown", False) without git."""
+    """Return the commit of the code that runs, and whether its tracked files are as in it; ("unknown", False) without git.
+
+    A file that git does not know, such as a config of the user's own, changes no code.
+    """
     commit = git("rev-parse", "HEAD")
-    status = git("status", "--porcelain")
+    status = git("status", "--porcelain", "--untracked-files=no")
     return (commit, status == "") if commit else ("unknown", False)
 
 

@@ -51,6 +51,8 @@ def choose_run(config: Sequence[Path], workload: str | None, arm: str | None, se
     Raises:
         ConfigError: the config is bad, or it has no such run.
     """
+    if workload is None or arm is None:
+        raise ConfigError("--workload and --arm are needed, or --spec; `halfscale plan` lists them")
     plan = plan_study(load_study(config))
     for member in plan.members:
         if (member.workload, member.arm, member.seed) == (workload, arm, seed):

@@ -17,9 +17,9 @@ INPUTS = ("tables/memory.csv",)
 TITLE = "Memory of a step by kind"
 CAPTION = (
     "Memory at the peak of one training step by kind, predicted with nothing allocated. Each group of bars is a batch "
-    "size, and each bar a precision, as a share of the first in its group; above a bar, its size. What CPU autocast and "
-    "CUDA autocast keep differs, so each has a panel. A 16-bit precision halves activations and nothing else, and adds "
-    "16-bit copies of the weights."
+    "size, and each bar a precision, as a share of the first in its group; above a bar, its size. CPU autocast and CUDA "
+    "autocast may keep different tensors, so each has a panel. A 16-bit precision shrinks activations and what is derived "
+    "from them, and adds 16-bit copies of the weights."
 )
 
 KINDS: dict[Kind, tuple[str, str]] = {
@@ -29,12 +29,15 @@ KINDS: dict[Kind, tuple[str, str]] = {
     "weight_copies": ("16-bit weight copies", "#b5172f"),
     "activations": ("activations", "#3f6fae"),
     "temporaries": ("temporaries", "#9db8dc"),
-    "inputs": ("batch", "#cfcfcf"),
+    "inputs": ("batch", "#7fb069"),
 }
 """How a kind is written, and its colour, from the foot of a bar to its top."""
 
 HEAD, PANEL_TITLE, HEIGHT, FOOT, LEFT, GAP, KEY = 0.24, 0.16, 1.35, 0.66, 0.5, 0.3, 0.25
 """Inches: a case's name, a panel's title, a panel, what stands below it, left margin, between panels, the key."""
+
+BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 0.4}
+"""What is behind a size, so that no grid line crosses it."""
 
 BARS = 0.62
 """Share of a panel's height that its highest bar takes; the rest is for the sizes above the bars."""
@@ -85,7 +88,17 @@ def draw_bars(ax: Axes, rows: pd.DataFrame) -> None:
                 share = 100 * each[kind] / reference
                 ax.bar(x, share, bottom=foot, width=0.9 * bar, color=colour)
                 foot += share
-            ax.text(x, foot + 3, size_text(each["peak"]), rotation=90, ha="center", va="bottom", size=SMALL, color=INK)
+            ax.text(
+                x,
+                foot + 3,
+                size_text(each["peak"]),
+                rotation=90,
+                ha="center",
+                va="bottom",
+                size=SMALL,
+                color=INK,
+                bbox=BEHIND,
+            )
             highest = max(highest, foot)
             ticks.append(x)
             names.append(str(each["precision"]))

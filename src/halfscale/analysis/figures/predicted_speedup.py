@@ -15,7 +15,7 @@ CAPTION = (
     "Speed-up over strict FP32 that data sheets allow: each operation takes the larger of its FLOP over the peak of its "
     "format and its bytes over the memory bandwidth, launches and caches left out. Dots: by the operations of each "
     "precision. Bars: the Amdahl bound, from the operations of FP32 alone. At the right, the least time of the step in "
-    "FP32, and the share of it that tensor cores could take over."
+    "FP32, and the share of it in convolutions, matrix products and attention."
 )
 
 STEP_AT, SHARE_AT = 8, 66
@@ -44,6 +44,6 @@ def draw(folder: Path) -> Figure:
         ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))
         ax.set_xlabel("predicted speed-up over FP32 (ratio of least step times)")
         side_heading(ax, STEP_AT, "FP32 step")
-        side_heading(ax, SHARE_AT, "of it, products")
+        side_heading(ax, SHARE_AT, "in products")
     mark_precisions(panels, {name: colour for name, colour in colours.items() if name != "fp32"})
     return figure

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -12,9 +13,9 @@ from halfscale.analysis.style import MUTED, no_data, rows_of_arms, side_heading,
 INPUTS = ("tables/throughput.csv", "tables/throughput_blocks.csv")
 TITLE = "Paired speed-up over FP32"
 CAPTION = (
-    "Time of a training step in FP32 over the time of each variant, all else the same, in the same block. Small dots "
-    "are blocks; the large one is their median with its 95 % bootstrap interval, also given at the right. Beyond 1 the "
-    "variant is faster. A format for which a CPU has no units is numerics only: it has a row and no ratio."
+    "Time of a training step in FP32 without a scaler over the time of each variant, all else the same, in the same "
+    "block. Small dots are blocks, the few beyond the axis not drawn; the large one is their median with its 95 % bootstrap "
+    "interval, also given at the right. Beyond 1 the variant is faster. A format for which a CPU has no units is numerics only: it has a row and no ratio."
 )
 
 RATIO_AT = 8
@@ -46,6 +47,7 @@ def draw(folder: Path) -> Figure:
             text = f"{variant['speedup']:.2f} [{variant['speedup_low']:.2f}, {variant['speedup_high']:.2f}]"
             side_note(ax, row, RATIO_AT, text)
         ax.axvline(1, color=MUTED, linewidth=0.8)
+        ax.set_xlim(axis_of(variants, blocks))
         ax.xaxis.set_major_locator(MaxNLocator(7))
         ax.set_xlabel("speed-up over FP32, same block (ratio of step times)")
         if shown[workload]:
@@ -53,3 +55,12 @@ def draw(folder: Path) -> Figure:
         else:
             no_data(ax)
     return figure
+
+
+def axis_of(variants: pd.DataFrame, blocks: pd.DataFrame) -> tuple[float, float]:
+    """Return an axis with 1, all intervals and nine of ten blocks on it: one stray block would press the rest together."""
+    ends = [1.0, *variants["speedup_low"].dropna(), *variants["speedup_high"].dropna()]
+    ends += blocks["speedup"].dropna().quantile([0.05, 0.95]).dropna().tolist()
+    low, high = min(ends), max(ends)
+    margin = 0.06 * (high - low) or 0.1
+    return low - margin, high + margin

@@ -69,8 +69,8 @@ def saved_more(rows: pd.DataFrame, half: str) -> list[str]:
         return []
     batch = int(more.max())
     return [
-        f"For a small batch these copies outweigh the gain: at batch size {batch}, {key(rows, half, batch, 'saved')}\\,MiB are "
-        f"saved for the backward pass in {half.upper()} and {key(rows, 'fp32', batch, 'saved')}\\,MiB in FP32."
+        f"In what is saved for the backward pass these copies outweigh the gain of a small batch: at batch size {batch} it is "
+        f"{key(rows, half, batch, 'saved')}\\,MiB in {half.upper()} and {key(rows, 'fp32', batch, 'saved')}\\,MiB in FP32."
     ]
 
 
@@ -99,7 +99,7 @@ def fits(largest: pd.DataFrame) -> list[str]:
             by = least if least == most else f"{least} to {most}"
             sentences.append(
                 f"The largest batch that fits grows by a factor of {by} in {half.upper()} over the "
-                f"{counted(len(factors), 'device')} of the table that have that format."
+                f"{counted(len(factors), 'device')} that have that format."
             )
     ran = largest[largest["how"] == "searched"]
     if len(ran):
@@ -119,8 +119,8 @@ def measured(rows: pd.DataFrame) -> str:
         return f"Run in a fresh process on this device, it took {percent(residuals.iloc[0])} more than predicted."
     low, high = percent(residuals.min()), percent(residuals.max())
     return (
-        f"Run in a fresh process each on this device, the {counted(len(residuals), 'step')} that were measured took "
-        f"between {low} and {high} more than predicted."
+        f"The {counted(len(residuals), 'step')} that were also run on this device, each in a fresh process, took between {low} and "
+        f"{high} more than predicted."
     )
 
 

@@ -32,7 +32,7 @@ def paragraph(rows: pd.DataFrame) -> str:
             sentences.append(f"{name} allows {gain(least)}.")
         else:
             sentences.append(f"{name} allows between {gain(least)} and {gain(most)}.")
-    lower = rows[rows["precision"] != "fp32"]
+    lower = rows[rows["precision"].isin(["bf16", "fp16"])]
     bound = lower[lower["compute_bound"] < 0.5]["device"].nunique()
     if bound:
         devices = lower["device"].nunique()
@@ -42,7 +42,7 @@ def paragraph(rows: pd.DataFrame) -> str:
             else f"{number_word(bound)} of {number_word(devices)} devices"
         )
         sentences.append(
-            f"On {where}, more than half of a step in a lower precision is bound by memory and not by arithmetic: for that "
+            f"On {where}, more than half of a step in a 16-bit format is bound by memory and not by arithmetic: for that "
             "part a higher peak buys nothing."
         )
     return " ".join(sentences)

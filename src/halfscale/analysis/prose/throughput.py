@@ -31,6 +31,7 @@ def paragraph(workload: str, rows: pd.DataFrame) -> str:
     if len(bound):
         sentences.append(f"Input-bound, and so no measure of the device: {listed(map(code, bound))}.")
     sentences += [*transfers(workload, timed), *clocks(workload, timed)]
+    sentences += disturbed(workload, timed)
     unsteady = int((~timed["steady"].astype(bool)).sum())
     if unsteady:
         verb = "was" if unsteady == 1 else "were"
@@ -82,6 +83,18 @@ def scaler(workload: str, row: dict[str, object]) -> str:
         f"The scaler of {code(str(row['label']))} makes its step {key(workload, name, 'scaler_cost')} times as long "
         f"(interval {interval})."
     )
+
+
+def disturbed(workload: str, timed: pd.DataFrame) -> list[str]:
+    """Return a warning where the blocks of a variant lie far apart, as they do where the machine does other work."""
+    noisy = timed[timed["disturbed"].eq(True)]
+    if noisy.empty:
+        return []
+    worst = str(noisy["variant"].iloc[noisy["spread"].argmax()])
+    return [
+        rf"\emph{{The machine was not quiet}}: the quartiles of the blocks lie up to {key(workload, worst, 'spread')}\,\% "
+        "apart, so that these ratios are coarse, and a speed-up whose interval is wide is not to be quoted."
+    ]
 
 
 def transfers(workload: str, timed: pd.DataFrame) -> list[str]:
