@@ -1,7 +1,7 @@
 #!/bin/bash
 # Start Slurm on this machine, run the studies of this folder through it, stop it. Usage: run.sh PYTHON
 set -euo pipefail
-environment=$(realpath --no-symlinks "$1/../..")
+environment=$(realpath --no-symlinks "$(dirname "$1")/..")
 cd "$(dirname "$0")"
 
 # Snakemake calls the interpreter of a Slurm job by its path, unquoted: here by one that has no space in it.
