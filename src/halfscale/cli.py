@@ -62,7 +62,10 @@ def plan(
     from halfscale.study.runs import plan_study
     from halfscale.study.whole import write_text
 
-    chosen = load_study(config or [DEFAULT_CONFIG]) if study is None else parse_study_text(study.read(), study.name)
+    try:
+        chosen = load_study(config or [DEFAULT_CONFIG]) if study is None else parse_study_text(study.read(), study.name)
+    except UnicodeDecodeError:
+        raise UserError(f"{study.name if study else config}: cannot be read: it is not UTF-8 text") from None
     made = plan_study(chosen)
     if output:
         write_text(output, made.to_json())

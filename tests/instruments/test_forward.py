@@ -77,3 +77,18 @@ def test_what_is_in_place_is_not_copied() -> None:
     again = place(placed, "cpu", "channels_last")
     assert again.inputs.data_ptr() == placed.inputs.data_ptr()
     assert again.targets.data_ptr() == batch.targets.data_ptr()
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("pair", r"the model gives a tuple; a tensor of logits \(\.\.\., classes\) is needed"),
+        ("cut_off", "the model's output depends on no parameter that trains; is it detached"),
+    ],
+)
+def test_an_output_that_cannot_be_trained_on_is_told_in_one_line(
+    make_spec: MakeSpec, tmp_path: Path, model: str, message: str
+) -> None:
+    with pytest.raises(TrainingError, match=message):
+        train(make_spec({"model": f"tiny_workloads:{model}"}), tmp_path)
+    assert list(tmp_path.iterdir()) == []

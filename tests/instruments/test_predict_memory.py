@@ -166,3 +166,9 @@ def test_the_largest_batch_of_a_pretended_device(most):
 
     assert largest_batch(fits) == most
     assert len(tried) == len(set(tried))
+
+
+def test_a_parameter_that_autocast_promotes_gets_its_gradient_in_its_own_format():
+    """As autograd's engine casts it: a learned temperature has no dimensions, and takes the format of what it meets."""
+    learned = step(model="tiny_workloads:warm", model_args={}, input={"kind": "image", "size": 8})
+    assert predict_directly(learned, "bf16", "cuda", 4).peak.gradients > 0

@@ -134,3 +134,33 @@ def test_records_that_do_not_belong_together_are_refused(make_probe: MakeProbe, 
     path.unlink()
     with pytest.raises(RecordError, match=r"gradients\.parquet: cannot be read"):
         read_probe(tmp_path, spec)
+
+
+def test_dropout_drops_the_same_for_every_format_and_the_run_goes_on_as_if_nobody_had_looked(
+    make_probe: MakeProbe, tmp_path: Path
+) -> None:
+    dropping = {"model_args": {"dropout": 0.5, "hidden": 64}}
+    often, gradients = probed(make_probe(dropping, at=[0, 0.5, 1], lowest=0, highest=8, every=4), tmp_path / "often")
+    once, _ = probed(make_probe(dropping, at=[1], lowest=0, highest=8, every=4), tmp_path / "once")
+    assert often.losses[-1] == once.losses[-1]
+    whole = gradients[(gradients["parameter"] == "") & (gradients["precision"] != "fp32")]
+    assert (whole["error"] < 0.05).all()  # and not of the order of 1, as between two masks
+
+
+def test_a_reference_that_diverged_is_a_result(make_probe: MakeProbe, tmp_path: Path) -> None:
+    wild = {"optimizer": {"name": "sgd", "lr": 1e30}}
+    record, gradients = probed(make_probe(wild, at=[0, 1], lowest=0, highest=8, every=4), tmp_path)
+    assert record.losses[0] is not None
+    assert record.losses[1] is None
+    start, end = window_table("wild", gradients).to_dict("records")
+    assert start["high"] >= 8
+    assert pd.isna(end["low"])
+    assert pd.isna(end["layers_bits"])
+
+
+def test_parameters_without_gradient_or_without_elements_are_no_error(make_probe: MakeProbe, tmp_path: Path) -> None:
+    odd = {"model": "tiny_workloads:odd"}
+    _, gradients = probed(make_probe(odd, at=[0], lowest=0, highest=4), tmp_path)
+    assert set(gradients["parameter"]) == {"", "head.weight", "head.bias", "unused", "only_in_fp32"}
+    fp16 = gradients[(gradients["precision"] == "fp16") & (gradients["parameter"] == "only_in_fp32")]
+    assert (fp16["flushed"] == 1).all()  # it is not zero in FP32, and zero in FP16

@@ -181,3 +181,69 @@ def deep(*, activation: str = "gelu", width: int = 256, depth: int = 2) -> nn.Mo
     for _ in range(depth):
         layers += [nn.Linear(width, width), function()]
     return nn.Sequential(*layers, nn.Linear(width, 2))
+
+
+class Odd(nn.Module):
+    """A classifier with parameters that get no gradient: one is not used, one only in FP32, and one has no elements."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(4, 2)
+        self.unused = nn.Parameter(torch.ones(3))
+        self.only_in_fp32 = nn.Parameter(torch.ones(1))
+        self.empty = nn.Parameter(torch.ones(0))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        logits = self.head(inputs) + self.empty.sum()
+        return logits * self.only_in_fp32 if self.head(inputs).dtype is torch.float32 else logits
+
+
+def odd() -> nn.Module:
+    return Odd()
+
+
+class Pair(nn.Module):
+    """A model that gives its logits twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        return self.head(inputs), self.head(inputs)
+
+
+def pair() -> nn.Module:
+    return Pair()
+
+
+class CutOff(nn.Module):
+    """A model whose output no gradient leads away from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.head(inputs).detach()
+
+
+def cut_off() -> nn.Module:
+    return CutOff()
+
+
+class Warm(nn.Module):
+    """Logits over a learned temperature, a parameter without dimensions that autocast promotes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flatten = nn.Flatten()
+        self.head = nn.Linear(3 * 8 * 8, 10)
+        self.temperature = nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.head(self.flatten(inputs)) * self.temperature
+
+
+def warm() -> nn.Module:
+    return Warm()

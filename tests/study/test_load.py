@@ -1,8 +1,10 @@
 import json
 
 import pytest
+from pydantic import TypeAdapter
 
 from halfscale.study.load import ConfigError, load_study, overlay
+from halfscale.study.model import Name
 from halfscale.study.runs import plan_study
 
 GOOD = """
@@ -149,3 +151,14 @@ def test_what_no_single_file_is_at_fault_for_names_them_all(write):
     assert refusal(below, above).startswith(
         "tiny.yaml + above.yaml: reference = 'plain': workload 'images' has no such arm"
     )
+
+
+@pytest.mark.parametrize("name", ["w" * 21, "9_." + "-" * 30, "ab" * 20])
+def test_a_name_that_snakemake_takes_for_endless_is_refused(name):
+    with pytest.raises(ValueError, match="stands twenty times"):
+        TypeAdapter(Name).validate_python(name)
+
+
+@pytest.mark.parametrize("name", ["w" * 19, "ab" * 19, "x" * 20 + "-1", "fp16-init-2e24"])
+def test_other_names_are_names(name):
+    assert TypeAdapter(Name).validate_python(name) == name

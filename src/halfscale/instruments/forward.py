@@ -1,5 +1,6 @@
 """The forward pass, the same for training, evaluation and every later instrument."""
 
+import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
@@ -28,11 +29,15 @@ def forward(model: nn.Module, batch: Batch, effective: Effective, memory_format:
             f"the model raised {type(error).__name__} on inputs {describe(batch.inputs)}: "
             f"{' '.join(str(error).split())}"
         ) from (None if is_a_librarys(model) else error)
+    if not isinstance(logits, Tensor):
+        raise TrainingError(f"the model gives a {type(logits).__name__}; a tensor of logits (..., classes) is needed")
     if logits.shape[:-1] != targets.shape:
         raise TrainingError(
             f"the model gives {tuple(logits.shape)} for targets {tuple(targets.shape)}; (..., classes) is needed"
         )
     check_classes(batch.targets, logits.shape[-1])
+    if torch.is_grad_enabled() and not logits.requires_grad:
+        raise TrainingError("the model's output depends on no parameter that trains; is it detached?")
     return cross_entropy(logits.flatten(0, -2).float(), targets.flatten()), logits
 
 

@@ -3,6 +3,7 @@
 The weights are those of the reference's run after so many steps, and the batch is the one that comes next in it.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -50,7 +51,7 @@ def probe(spec: ProbeSpec, folder: Path, progress: Callable[[int], None] = lambd
     precisions: list[Precision] = [each for each in ("fp32", "bf16", "fp16") if has_precision(run.device, each)]
     effective = {precision: effective_of(run, precision) for precision in precisions}
     rows: list[dict[str, Any]] = []
-    losses: list[float] = []
+    losses: list[float | None] = []
     taken = done = 0
     for step in spec.steps:
         run.model.train()
@@ -60,7 +61,7 @@ def probe(spec: ProbeSpec, folder: Path, progress: Callable[[int], None] = lambd
             taken += 1
         batch = run.data.batch(step * spec.run.accumulate, spec.run.batch_size)
         loss, reference = gradients_of(run, batch, effective["fp32"], 1.0)
-        losses.append(loss)
+        losses.append(loss if math.isfinite(loss) else None)
         references = {name: Reference(gradient) for name, gradient in reference.items()}
         for precision, exponent, gradients in formats(run, batch, effective, spec.exponents, reference):
             rows += rows_of(step, precision, exponent, gradients, references)
@@ -116,12 +117,21 @@ def formats(
 
 
 def gradients_of(run: Run, batch: Batch, effective: Effective, scale: float) -> tuple[float, Gradients]:
-    """Return the loss, and the gradient of scale x loss, by the real autocast path; buffers stay as they were."""
+    """Return the loss, and the gradient of scale x loss, by the real autocast path.
+
+    Buffers and random numbers stay as they were, so that dropout drops the same for every format, and what is trained
+    after is trained as if nobody had looked. A parameter without a gradient has one of zeros.
+    """
     buffers = [buffer.clone() for buffer in run.model.buffers()]
-    with arithmetic(effective.precision, effective.backend):
+    devices = [torch.cuda.current_device()] if run.device == "cuda" else []
+    with torch.random.fork_rng(devices), arithmetic(effective.precision, effective.backend):
         loss, _ = forward(run.model, batch, effective, run.spec.memory_format)
         (loss * scale).backward()
-    gradients = {name: each.grad for name, each in run.model.named_parameters() if each.grad is not None}
+    gradients = {
+        name: torch.zeros_like(each) if each.grad is None else each.grad
+        for name, each in run.model.named_parameters()
+        if each.requires_grad and each.numel()
+    }
     run.optimizer.zero_grad()
     for buffer, before in zip(run.model.buffers(), buffers, strict=True):
         buffer.copy_(before)

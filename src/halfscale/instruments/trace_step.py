@@ -7,13 +7,13 @@ CPU autocast and CUDA autocast keep different tensors, so the step is traced as 
 import gc
 import weakref
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.functional import cross_entropy
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry, shape_wrapper
 
 from halfscale.instruments.count_flops import CPU_ATTENTION
-from halfscale.instruments.setup import make_optimizer
+from halfscale.instruments.setup import TrainingError, make_optimizer
 from halfscale.instruments.walk_back import walk_back
 from halfscale.numerics.cuda_autocast import CudaAttention, cuda_autocast
 from halfscale.numerics.precision import AUTOCAST
@@ -168,23 +168,28 @@ def trace_step(step: Step, precision: Predicted, accounting: Accounting, batch_s
 
     Raises:
         WorkloadError: the model cannot be built.
-        TrainingError: it has nothing to train.
+        TrainingError: it has nothing to train, or it looks at the values of tensors.
     """
     collecting = gc.isenabled()
     gc.collect()
     gc.disable()  # what is freed must be so because nothing holds it, at the same place in every trace
     try:
-        with FakeTensorMode(), torch.device(accounting):
-            return trace_fake_step(step, precision, accounting, batch_size)
+        # On CUDA torch takes foreach by itself, but for real tensors alone.
+        for foreach in (True, False) if accounting == "cuda" else (False,):
+            with suppress(DataDependentOutputException), FakeTensorMode(), torch.device(accounting):
+                return trace_fake_step(step, precision, accounting, batch_size, foreach)
+        # torch 2.11 cannot step a fake AdamW by foreach, 2.14 can; a model that looks at its values, neither.
+        raise TrainingError(f"{step.name}: the model looks at the values of tensors, which a prediction does not have")
     finally:
         if collecting:
             gc.enable()
 
 
-def trace_fake_step(step: Step, precision: Predicted, accounting: Accounting, batch_size: int) -> StepTrace:
+def trace_fake_step(
+    step: Step, precision: Predicted, accounting: Accounting, batch_size: int, foreach: bool
+) -> StepTrace:
     model = build_model(step.model, step.model_args)
-    # On CUDA torch takes foreach by itself, but for real tensors alone.
-    optimizer = make_optimizer(step.optimizer, model, foreach=accounting == "cuda")
+    optimizer = make_optimizer(step.optimizer, model, foreach=foreach)
     for parameter in model.parameters():
         parameter.grad = torch.empty_like(parameter)
     optimizer.step()  # makes the state

@@ -79,5 +79,6 @@ def key_of(node: Any) -> int:
 def accumulate(variable: Tensor, gradient: Tensor | None) -> None:
     """Add a gradient to a leaf's."""
     if gradient is not None:
-        gradient = gradient.sum_to_size(variable.shape)  # a sum that was broadcast in the forward pass
+        # A sum that was broadcast, and a cast that autocast did, in the forward pass.
+        gradient = gradient.sum_to_size(variable.shape).to(variable.dtype)
         variable.grad = gradient if variable.grad is None else variable.grad + gradient

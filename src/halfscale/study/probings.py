@@ -18,8 +18,8 @@ GRADIENTS = pa.schema(
         pa.field("exponent", pa.int32()),  # of the loss scale; null where nothing is scaled
         pa.field("parameter", pa.string(), nullable=False),  # as the model names it; empty for all of them together
         pa.field("elements", pa.int64(), nullable=False),
-        pa.field("norm", pa.float64(), nullable=False),  # L2 norm of the FP32 gradient
-        pa.field("largest", pa.float64(), nullable=False),  # largest |FP32 gradient|
+        pa.field("norm", pa.float64()),  # L2 norm of the FP32 gradient; null where that is no number
+        pa.field("largest", pa.float64()),  # largest |FP32 gradient|
         pa.field("overflow", pa.bool_(), nullable=False),  # an element is not finite
         pa.field("error", pa.float64()),  # |g - g_32| / |g_32|, L2 norms; null where that is no number
         pa.field("cosine", pa.float64()),  # between g and g_32
@@ -36,8 +36,8 @@ class ProbeRecord(Sealed):
     spec: ProbeSpec
     effective: list[Effective]
     """Of each precision."""
-    losses: list[float]
-    """FP32 loss of the probed batch at each of the spec's steps, nats."""
+    losses: list[float | None]
+    """FP32 loss of the probed batch at each of the spec's steps, nats; None where it is not finite."""
     environment: Environment
     code: str
     """Hash of the package sources that the record depends on."""
