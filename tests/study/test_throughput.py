@@ -90,9 +90,17 @@ def test_a_workload_may_have_levels_of_its_own(study: Study) -> None:
         ({"levels": {"precision": []}}, "experiments.throughput.levels.precision"),
         ({"levels": {"fused": [True, True]}}, "names a level twice"),
         ({"levels": {"precison": ["fp32"]}}, "unknown key"),
+        (
+            {"levels_of": {"images": {"bogus": [1]}}},
+            r"levels_of\.images\.bogus = \[1\]: unknown key; allowed: precision, loss_",
+        ),
+        (
+            {"levels_of": {"images": None}},
+            r"levels_of\.images = null: allowed: a mapping with the keys precision, loss_",
+        ),
         ({"levels_of": {"nope": {}}}, "experiments.throughput.levels_of: 'nope' is no workload that is timed"),
     ],
-    ids=["workload", "blocks", "empty", "twice", "key", "levels_of"],
+    ids=["workload", "blocks", "empty", "twice", "key", "levels_of key", "levels_of null", "levels_of"],
 )
 def test_bad_settings_are_refused(study: Study, settings: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.functional import cross_entropy
+from torch.optim import Optimizer
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry, shape_wrapper
@@ -178,7 +179,7 @@ def trace_step(step: Step, precision: Predicted, accounting: Accounting, batch_s
         for foreach in (True, False) if accounting == "cuda" else (False,):
             with suppress(DataDependentOutputException), FakeTensorMode(), torch.device(accounting):
                 return trace_fake_step(step, precision, accounting, batch_size, foreach)
-        # torch 2.11 cannot step a fake AdamW by foreach, 2.14 can; a model that looks at its values, neither.
+        # Where torch cannot step a fake optimizer by foreach, weight after weight was tried too.
         raise TrainingError(f"{step.name}: the model looks at the values of tensors, which a prediction does not have")
     finally:
         if collecting:
@@ -192,7 +193,7 @@ def trace_fake_step(
     optimizer = make_optimizer(step.optimizer, model, foreach=foreach)
     for parameter in model.parameters():
         parameter.grad = torch.empty_like(parameter)
-    optimizer.step()  # makes the state
+    update(optimizer)  # makes the state
     optimizer.zero_grad()
     inputs, targets = make_batch(step, batch_size)
 
@@ -225,10 +226,16 @@ def trace_fake_step(
         for parameter in model.parameters():
             if parameter.grad is not None:
                 tracer.number(parameter.grad, "gradients")
-        optimizer.step()
+        update(optimizer)
         optimizer.zero_grad()
     # A copy of the events: what goes when this function ends is no part of the step.
     return replace(tracer.trace, events=list(tracer.trace.events))
+
+
+def update(optimizer: Optimizer) -> None:
+    """Take an optimizer's step, whose count of steps lies on the CPU whatever the device of the weights."""
+    with torch.device("cpu"):
+        optimizer.step()
 
 
 def make_batch(step: Step, batch_size: int) -> tuple[Tensor, Tensor]:

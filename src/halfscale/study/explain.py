@@ -4,7 +4,7 @@ import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -104,6 +104,7 @@ def locate(loc: Sequence[str | int], settings: Mapping[str, Any], root: type[Bas
     owner: Any = settings
     inner: list[type[BaseModel]] = [root]
     models = inner
+    names_follow = False  # of a mapping whose keys are the user's own
     for part in loc:
         if part == "[key]":
             continue
@@ -117,8 +118,12 @@ def locate(loc: Sequence[str | int], settings: Mapping[str, Any], root: type[Bas
             continue
         here = here.get(part) if isinstance(here, Mapping) else None
         key += f".{show_key(part)}" if key else show_key(part)
+        if names_follow:
+            names_follow = False
+            continue
         field = models[0].model_fields.get(str(part)) if models else None
         inner = models_in(field.annotation) if field else []
+        names_follow = field is not None and get_origin(field.annotation) is dict
     return Place(key, owner, models, field)
 
 
