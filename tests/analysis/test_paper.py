@@ -124,7 +124,7 @@ def test_the_real_sources_serve_a_large_study_and_a_small_one(tmp_path, kept):
 @needs_latexmk
 @pytest.mark.slow
 def test_the_real_sources_serve_names_of_sixty_characters(tmp_path, monkeypatch):
-    names = {"fp16": "backoff_backoff_factor-0.25_growth_interval-20_init_scale-64", "fp32-ulp": 60 * "n"}
+    names = {"fp16": "backoff_backoff_factor-0.25_growth_interval-20_init_scale-64", "fp32-ulp": 15 * "nmhb"}
     arms = [arm | {"name": names.get(arm["name"], arm["name"])} for arm in made_up.SETTINGS["arms"]]
     monkeypatch.setitem(made_up.SETTINGS, "arms", arms)
     make_study_folder(tmp_path)
