@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MultipleLocator, NullLocator
 
 from halfscale.analysis.figures._inputs import read_table
+from halfscale.analysis.probe import DEFAULT
 from halfscale.analysis.style import FAMILIES, LARGE, MUTED, TEXT_WIDTH, in_inches, key_above, write
 
 INPUTS = ("tables/probe_scales.csv", "tables/probe.csv", "tables/probe_layers.csv")
@@ -27,9 +28,6 @@ CAPTION = (
 HEAD, ERROR, FLUSHED, LAYERS, GAP, FOOT, LEFT, BETWEEN = 0.46, 1.2, 0.7, 1.0, 0.1, 0.5, 0.62, 0.3
 """Inches: a workload's name, the three panels below one another, between them, below them, left of them, and between
 workloads."""
-
-DEFAULT = 16
-"""Exponent of GradScaler's default initial scale."""
 
 SHADES, BF16 = ("#0a2a66", "#6fa0f5"), FAMILIES["bf16"][1]
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)))
@@ -54,11 +52,8 @@ def draw(folder: Path) -> Figure:
             place = in_inches(figure, (left, top, width, height))
             panels.append(figure.add_axes(place, sharex=panels[0] if panels else None))
             top -= GAP
-        own = {
-            name: table[table["workload"] == workload]
-            for name, table in zip("swl", (scales, windows, layers), strict=True)
-        }
-        draw_workload(panels, own["s"], own["w"], own["l"], first=column == 0)
+        own = [table[table["workload"] == workload] for table in (scales, windows, layers)]
+        draw_workload(panels, *own, first=column == 0)
     return figure
 
 

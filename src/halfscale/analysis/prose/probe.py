@@ -3,10 +3,8 @@
 import pandas as pd
 
 from halfscale.analysis.latex import breakable
+from halfscale.analysis.probe import DEFAULT
 from halfscale.analysis.prose.words import counted, listed, number_word, val
-
-DEFAULT = 16
-"""Exponent of GradScaler's default initial scale."""
 
 
 def probe(windows: pd.DataFrame, predictions: pd.DataFrame) -> str:
