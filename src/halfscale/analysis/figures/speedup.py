@@ -14,8 +14,9 @@ INPUTS = ("tables/throughput.csv", "tables/throughput_blocks.csv")
 TITLE = "Paired speed-up over FP32"
 CAPTION = (
     "Time of a training step in FP32 without a scaler over the time of each variant, all else the same, in the same "
-    "block. Small dots are blocks, the few beyond the axis not drawn; the large one is their median with its 95 % bootstrap "
-    "interval, also given at the right. Beyond 1 the variant is faster. A format for which a CPU has no units is numerics only: it has a row and no ratio."
+    "block. Small dots are blocks, the few beyond the axis not drawn; the large one is their median with its 95 % "
+    "bootstrap interval, also given at the right. Beyond 1 the variant is faster. A format for which a CPU has no units "
+    "is numerics only: it has a row and no ratio."
 )
 
 RATIO_AT = 8

@@ -13,7 +13,8 @@ INPUTS = ("tables/throughput.csv",)
 TITLE = "Step time by phase"
 CAPTION = (
     "Time of a training step on a fixed batch by phase: forward pass with the loss, backward pass, and optimizer with "
-    "unscaling and clearing of gradients; medians over the blocks of the blocks' medians, which need not add up to that of the step. At the right, the median of "
+    "unscaling and clearing of gradients; medians over the blocks of the blocks' medians, which need not add up to that "
+    "of the step. At the right, the median of "
     "the whole step, and the share of a step that waits for its batch when the loader makes it."
 )
 
