@@ -1,10 +1,11 @@
-# make study   the environment, the default study, the paper
+# make study   the environment, the default study, the paper; another study: make study CONFIG=my.yaml
 # make test    the environment, every test
 # Both set up what is missing and nothing else.
 # make test-cluster   studies through a Slurm that is started on this machine for them (Debian, root or sudo)
 
 PYTHON ?= python3
 CORES ?= all
+CONFIG ?= config/config.yaml
 BIN := .venv/bin
 
 .PHONY: study test test-cluster check format lock latex
@@ -24,7 +25,7 @@ latex:
 	@sh workflow/scripts/get_latex.sh
 
 study: .venv/ready latex
-	@sh workflow/scripts/study.sh $(BIN) $(CORES)
+	@sh workflow/scripts/study.sh $(BIN) $(CORES) "$(CONFIG)"
 
 test: .venv/ready latex
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile

@@ -73,7 +73,7 @@ def plan(
         return
     for member in made.members:
         typer.echo(f"{member.workload}\t{member.arm}\tseed {member.seed}\t{member.run_id}")
-    typer.echo(f"{len(made.members)} workload x arm x seed, {len(made.runs)} distinct runs")
+    typer.echo(f"results/{chosen.study}: {len(made.members)} workload x arm x seed, {len(made.runs)} distinct runs")
 
 
 @app.command()

@@ -204,6 +204,29 @@ def test_a_crash_fails_the_study_and_names_its_log(tmp_path: Path, snakemake: Sn
     assert not list(tmp_path.glob("results/smoke/runs/*/summary.json"))
 
 
+@pytest.mark.parametrize(
+    ("system", "told"),
+    [
+        ("shutil.disk_usage = lambda path: shutil._ntuple_diskusage(2**30, 2**30, 0)", "The disk of {} is full. "),
+        ("os.access = lambda path, mode: False", "{} cannot be written to. "),
+    ],
+    ids=["disk full", "unwritable"],
+)
+def test_where_nothing_can_be_written_a_line_says_so(
+    tmp_path: Path, snakemake: Snakemake, system: str, told: str
+) -> None:
+    """The answers of the system are made up: a full disk cannot be had without root."""
+    (tmp_path / "system").mkdir()
+    (tmp_path / "system" / "sitecustomize.py").write_text(f"import os, shutil\n{system}\n", encoding="utf-8")
+    work = tmp_path / "work"
+    work.mkdir()
+    done = snakemake(work, "--configfile", SMOKE, PYTHONPATH=str(tmp_path / "system"))
+    assert done.returncode != 0
+    assert done.stdout.splitlines()[-1].startswith(told.format(work))
+    assert "Traceback" not in done.stdout
+    assert not (work / "results").exists()
+
+
 def test_provenance(smoke: Path) -> None:
     sidecar = json.loads((smoke / "figures/final_gap.json").read_text(encoding="utf-8"))
     assert {"title", "caption", "command", "commit", "clean", "inputs", "versions"} <= sidecar.keys()

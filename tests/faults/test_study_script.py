@@ -18,6 +18,12 @@ echo "${USER:-}${LOGNAME:-}" > user
 [ "$1" = --unlock ] || sh -c "$SNAKEMAKE_DOES"
 """
 
+HALFSCALE = """#!/bin/sh
+echo a line for each run
+[ "$3" != bad.yaml ] || { echo "halfscale: bad.yaml: is not YAML: line 3" >&2; exit 1; }
+echo "results/mine: 3 runs"
+"""
+
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
@@ -27,13 +33,18 @@ def clone(tmp_path: Path) -> Path:
     snakemake = folder / "bin" / "snakemake"
     snakemake.write_text(SNAKEMAKE, encoding="utf-8")
     snakemake.chmod(0o755)
+    halfscale = folder / "bin" / "halfscale"
+    halfscale.write_text(HALFSCALE, encoding="utf-8")
+    halfscale.chmod(0o755)
     return folder
 
 
-def start(clone: Path, does: str = "true", **environment: str | None) -> subprocess.Popen[str]:
+def start(
+    clone: Path, does: str = "true", config: str = "my study.yaml", **environment: str | None
+) -> subprocess.Popen[str]:
     changed = {**os.environ, "SNAKEMAKE_DOES": does, **environment}
     return subprocess.Popen(
-        ["sh", str(SCRIPT), "bin", "2"],
+        ["sh", str(SCRIPT), "bin", "2", config],
         cwd=clone,
         env={name: value for name, value in changed.items() if value is not None},
         stdin=subprocess.DEVNULL,
@@ -59,8 +70,16 @@ def test_without_a_terminal_there_is_no_progress_bar(clone: Path) -> None:
     process = start(clone)
     said, _ = process.communicate()
     assert process.returncode == 0
-    assert calls(clone)[-1] == "--cores 2"
-    assert said.split() == ["Tables:", "results/quickstart/tables/", "Figures:", "results/quickstart/figures/"]
+    assert calls(clone)[-1] == "--cores 2 --configfile my study.yaml"
+    assert said.split() == ["Tables:", "results/mine/tables/", "Figures:", "results/mine/figures/"]
+
+
+def test_a_bad_config_is_told_with_its_name_before_anything_starts(clone: Path) -> None:
+    process = start(clone, config="bad.yaml")
+    said, _ = process.communicate()
+    assert process.returncode != 0
+    assert said == "halfscale: bad.yaml: is not YAML: line 3\n"
+    assert not (clone / "calls").exists()
 
 
 def test_a_failed_study_ends_with_what_to_do(clone: Path) -> None:
@@ -68,7 +87,7 @@ def test_a_failed_study_ends_with_what_to_do(clone: Path) -> None:
     said, _ = process.communicate()
     assert process.returncode == 1
     assert said.splitlines()[-1] == (
-        "The study has not ended; what is done is kept. Mend what is said above, then go on: make study"
+        "The study has not ended; what is done is kept. Mend what is said above, then go on: the same call again"
     )
 
 
@@ -96,7 +115,7 @@ def test_a_second_study_in_the_folder_waits_for_the_first(clone: Path) -> None:
     assert first.communicate()[0].startswith("\nTables:")
     second.communicate()
     assert second.returncode == 0
-    assert calls(clone) == 2 * ["--unlock --quiet all", "--cores 2"]
+    assert calls(clone) == 2 * ["--unlock --quiet all", "--cores 2 --configfile my study.yaml"]
 
 
 @needs_flock
@@ -109,7 +128,7 @@ def test_a_killed_study_keeps_nobody_waiting_and_its_snakemake_lock_is_removed(c
     said, _ = process.communicate()
     assert process.returncode == 0
     assert "waiting" not in said
-    assert calls(clone)[2:] == ["--unlock --quiet all", "--cores 2"]
+    assert calls(clone)[2:] == ["--unlock --quiet all", "--cores 2 --configfile my study.yaml"]
 
 
 def test_results_dated_in_the_future_are_brought_to_now_in_one_stroke(clone: Path) -> None:

@@ -41,6 +41,28 @@ def load_plan():
 PLAN = load_plan()
 STUDY = PLAN.study
 FOLDER = f"results/{STUDY.study}"
+
+
+def obstacle():
+    """Return in a line why nothing can be written here, and None where it can: Snakemake would raise."""
+    here = os.getcwd()
+    for folder in (here, os.path.join(here, "results"), os.path.join(here, FOLDER)):
+        if os.path.exists(folder) and not os.access(folder, os.W_OK):
+            return f"{folder} cannot be written to. `snakemake --directory FOLDER` works in another one."
+    if shutil.disk_usage(here).free < 10 * 2**20:
+        return f"The disk of {here} is full. What is done is kept: make room, and call again."
+    return None
+
+
+if obstacle():
+    sys.exit(obstacle())
+
+
+onerror:
+    if obstacle():
+        logger.error(obstacle())
+
+
 # Of a job: with CUDA and its libraries a process takes gigabytes before it has a model.
 MEM_MB = 3000 if STUDY.device == "cpu" else 8000
 # The tables of what the study does not measure; a figure that reads one of them is not drawn.

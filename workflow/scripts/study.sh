@@ -1,10 +1,15 @@
 #!/bin/sh
-# Run the default study and say where its results are. Usage: study.sh BIN CORES
+# Run a study and say where its results are. Usage: study.sh BIN CORES CONFIG
 set -eu
 
 bin=$1
 cores=$2
-study=results/quickstart
+config=$3
+
+# Names the file, the line and the key of what is wrong in it, before anything is started.
+plan=$("$bin/halfscale" plan --config "$config")
+study=$(printf '%s\n' "$plan" | sed -n '$s/:.*//p')
+
 mkdir -p .snakemake
 
 # Snakemake wants a home that it can write to and the user's name; a container may have neither.
@@ -35,7 +40,7 @@ if [ -d results ]; then
 fi
 
 # A progress bar on a terminal, plain lines elsewhere.
-set -- --cores "$cores"
+set -- --cores "$cores" --configfile "$config"
 if [ -t 2 ]; then
     set -- "$@" --logger rich
 fi
@@ -43,7 +48,7 @@ if ! "$bin/snakemake" "$@"; then
     if [ "$(df -Pk . | awk 'NR == 2 { print $4 }')" -lt 10240 ]; then
         echo "The disk of $PWD is full." >&2
     fi
-    echo "The study has not ended; what is done is kept. Mend what is said above, then go on: make study" >&2
+    echo "The study has not ended; what is done is kept. Mend what is said above, then go on: the same call again" >&2
     exit 1
 fi
 
