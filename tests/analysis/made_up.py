@@ -232,6 +232,8 @@ def summarize(
                 "scaler_enabled": scaled,
                 "tf32_matmul": False,
                 "tf32_convolution": False,
+                "fp16_reduced_precision_reduction": True,
+                "bf16_reduced_precision_reduction": True,
                 "data": hashlib.sha256(spec.data.encode()).hexdigest(),
                 **effective,
             }

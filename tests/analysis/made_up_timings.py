@@ -120,5 +120,7 @@ def make_effective(precision: Any) -> Effective:
         scaler_enabled=False,
         tf32_matmul=False,
         tf32_convolution=False,
+        fp16_reduced_precision_reduction=True,
+        bf16_reduced_precision_reduction=True,
         data="made up",
     )

@@ -207,6 +207,7 @@ def test_what_was_in_effect_is_recorded(make_spec: MakeSpec, tmp_path: Path) -> 
     assert effective.scaler_enabled
     assert not effective.tf32_matmul
     assert not effective.tf32_convolution
+    assert effective.fp16_reduced_precision_reduction  # as PyTorch has it; a CPU has none
     assert summary.environment.torch == torch.__version__.partition("+")[0]
     assert trace["scale"].notna().all()
 

@@ -13,6 +13,7 @@ from halfscale.numerics.precision import (
     choose_device,
     choose_precision,
     get_tf32,
+    set_reduced_precision_reduction,
     set_tf32,
 )
 from halfscale.numerics.upcast import Upcast
@@ -94,6 +95,14 @@ def test_both_tf32_switches_are_set() -> None:
     assert get_tf32() == (True, True)
     set_tf32(False)
     assert get_tf32() == (False, False)
+
+
+def test_products_are_summed_as_asked() -> None:
+    matmul = torch.backends.cuda.matmul
+    for allowed in (False, True):
+        set_reduced_precision_reduction(allowed)
+        assert matmul.allow_fp16_reduced_precision_reduction is allowed
+        assert matmul.allow_bf16_reduced_precision_reduction is allowed
 
 
 def test_evaluating_first_costs_no_parameter_its_gradient() -> None:

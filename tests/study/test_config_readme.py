@@ -61,7 +61,7 @@ def test_the_models_are_all_reached():
 
 def test_the_example_is_a_study():
     plan = plan_study(parse_study(settings_in(EXAMPLE), "example"))
-    assert len(plan.arms) == 9 + 9
+    assert len(plan.arms) == 10 + 9
 
 
 def test_what_the_example_calls_a_default_is_one():

@@ -90,6 +90,8 @@ def summary(spec) -> Summary:
             scaler_enabled=True,
             tf32_matmul=False,
             tf32_convolution=False,
+            fp16_reduced_precision_reduction=True,
+            bf16_reduced_precision_reduction=True,
             data="0" * 64,
         ),
         environment=Environment(

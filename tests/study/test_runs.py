@@ -145,6 +145,7 @@ def test_a_default_said_aloud_changes_nothing(path, default, change, settings, r
         ("arms 0 loss_scaling", {"kind": "static", "scale": 2}),
         ("arms 2 loss_scaling always", True),  # fp16 always is
         ("arms 0 fallback", "fp32"),  # where fp32 itself is asked for
+        ("arms 1 reduced_precision_reduction", False),  # only CUDA has products that it could be asked of
         ("arms 1 name", "brain"),
         ("workloads 0 name", "digits"),
     ],
@@ -152,6 +153,26 @@ def test_a_default_said_aloud_changes_nothing(path, default, change, settings, r
 def test_what_has_no_effect_on_a_run_leaves_it_the_same_run(path, value, change, settings):
     before = plan_study(Study.model_validate(settings)).runs
     assert plan_study(Study.model_validate(change(path, value))).runs == before
+
+
+def test_on_cuda_products_summed_in_fp32_are_another_run(change, run_ids):
+    change("device", "cuda")
+    before = run_ids(change("arms 1 reduced_precision_reduction", True))
+    after = run_ids(change("arms 1 reduced_precision_reduction", False))
+    assert {name for name in before if before[name] != after[name]} == {"bf16"}
+
+
+def test_a_workload_takes_some_of_the_seeds(change):
+    plan = plan_study(Study.model_validate(change("workloads 0 seeds", [1])))
+    assert {member.seed for member in plan.members} == {1}
+
+
+@pytest.mark.parametrize(
+    ("seeds", "message"), [([7], "7 is no seed of the study; allowed: 0, 1"), ([1, 1], "used 2 times")]
+)
+def test_seeds_of_a_workload_are_some_of_the_studys(seeds, message, change):
+    with pytest.raises(ValueError, match=message):
+        Study.model_validate(change("workloads 0 seeds", seeds))
 
 
 def test_injected_steps_are_a_set(change, run_ids):

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+import torch
 from torch.amp import GradScaler
 
 from halfscale.machine import devices, provenance
@@ -39,6 +40,8 @@ def describe_effective(
         scaler_enabled=scaler.is_enabled(),
         tf32_matmul=tf32_matmul,
         tf32_convolution=tf32_convolution,
+        fp16_reduced_precision_reduction=torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction,
+        bf16_reduced_precision_reduction=torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction,
         data=data,
     )
 

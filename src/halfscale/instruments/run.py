@@ -17,6 +17,7 @@ from halfscale.numerics.precision import (
     choose_backend,
     choose_device,
     choose_precision,
+    set_reduced_precision_reduction,
     set_tf32,
 )
 from halfscale.study.arm import NoLossScaling
@@ -52,6 +53,7 @@ def prepare(spec: RunSpec) -> Run:
     be_deterministic(spec.threads)
     precision = choose_precision(spec.precision, spec.fallback, device)
     set_tf32(precision == "tf32")
+    set_reduced_precision_reduction(spec.reduced_precision_reduction)
     model = make_model(spec, device)
     data = build_data(spec.data, spec.seed, spec.data_args)
     optimizer = make_optimizer(spec.optimizer, model)

@@ -82,6 +82,15 @@ def set_tf32(enabled: bool) -> None:
     torch.backends.cuda.matmul.fp32_precision = mode
 
 
+def set_reduced_precision_reduction(allowed: bool) -> None:
+    """Set whether CUDA may sum parts of a 16-bit matrix product in 16 bits, for FP16 and BF16 alike.
+
+    By default it may.
+    """
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = allowed
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = allowed
+
+
 def get_tf32() -> tuple[bool, bool]:
     """Return whether matrix products and convolutions use TF32, as torch has it."""
     matmul = torch.backends.cuda.matmul.fp32_precision

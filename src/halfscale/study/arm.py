@@ -79,6 +79,8 @@ class Arm(Model):
     """Multiplies the workload's learning rate."""
     perturb: Literal["none", "ulp"] = "none"
     """ulp: every initial weight moved by one unit in the last place, up or down at random."""
+    reduced_precision_reduction: bool = True
+    """Whether CUDA may sum parts of a 16-bit product in 16 bits, as PyTorch lets it; without effect elsewhere."""
     fallback: Literal["none", "fp32"] = "none"
     """What to do where the device has no such precision: refuse by name, or run in fp32 and say so."""
     inject: Inject | None = None

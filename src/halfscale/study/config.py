@@ -75,6 +75,13 @@ class Study(Model):
                 timed = throughput.workloads or workloads
                 refuse_unknown("experiments.throughput.levels_of: ", name, "workload that is timed", timed)
         for workload in self.workloads:
+            refuse_duplicates(f"workloads[{workload.name}].seeds: ", workload.seeds or [])
+            for seed in workload.seeds or []:
+                if seed not in self.seeds:
+                    allowed = ", ".join(map(str, self.seeds))
+                    raise ValueError(
+                        f"workloads[{workload.name}].seeds: {seed} is no seed of the study; allowed: {allowed}"
+                    )
             members = [arm for arm in arms if arm.workloads is None or workload.name in arm.workloads]
             check_reference(self.reference, workload.name, members)
             for arm in members:
@@ -90,6 +97,10 @@ class Study(Model):
                         f"{workload.name!r}; allowed: 0 to {workload.steps - 1}"
                     )
         return self
+
+    def seeds_of(self, workload: Workload) -> list[int]:
+        """Return the blocks of a workload, in the study's order."""
+        return [seed for seed in self.seeds if workload.seeds is None or seed in workload.seeds]
 
 
 def refuse_duplicates(what: str, values: Iterable[Any]) -> None:

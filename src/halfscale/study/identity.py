@@ -10,8 +10,15 @@ class Spec(Model):
     """The interface of an instrument: everything that decides what it computes, and nothing else."""
 
     def canonical(self) -> str:
-        """Return the spec as JSON with sorted keys: the same text for the same experiment."""
-        return json.dumps(self.model_dump(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        """Return the spec as JSON with sorted keys: the same text for the same experiment.
+
+        A key with a default came after the others, and stands here only where it differs: what was computed before
+        there was such a key is what is computed without it.
+        """
+        fields = type(self).model_fields.items()
+        defaults = {name for name, field in fields if name != "spec" and getattr(self, name) == field.get_default()}
+        kept = self.model_dump(exclude=defaults)
+        return json.dumps(kept, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     @property
     def hash(self) -> str:

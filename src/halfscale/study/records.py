@@ -80,6 +80,9 @@ class Effective(Model):
     scaler_enabled: bool
     tf32_matmul: bool
     tf32_convolution: bool
+    fp16_reduced_precision_reduction: bool
+    """Whether CUDA may sum parts of an FP16 product in FP16."""
+    bf16_reduced_precision_reduction: bool
     data: str
     """Hash of the data source, so that runs on different data are never compared."""
 

@@ -82,7 +82,7 @@ def plan_study(study: Study) -> Plan:
         for arm in arms:
             if arm.workloads is not None and workload.name not in arm.workloads:
                 continue
-            for seed in study.seeds:
+            for seed in study.seeds_of(workload):
                 spec = make_spec(study, workload, arm, seed)
                 run_id = spec.run_id
                 runs[run_id] = spec
@@ -114,7 +114,7 @@ def plan_probes(study: Study, arms: list[Arm]) -> dict[str, ProbeSpec]:
         return {}
     reference = next(arm for arm in arms if arm.name == study.reference)
     return {
-        workload.name: probe_spec(settings, make_spec(study, workload, reference, study.seeds[0]))
+        workload.name: probe_spec(settings, make_spec(study, workload, reference, study.seeds_of(workload)[0]))
         for workload in study.workloads
         if settings.workloads is None or workload.name in settings.workloads
     }
@@ -126,7 +126,7 @@ def plan_throughput(study: Study) -> dict[str, ThroughputSpec]:
     if settings is None:
         return {}
     return {
-        workload.name: throughput_spec(settings, workload, study.seeds[0], study.device)
+        workload.name: throughput_spec(settings, workload, study.seeds_of(workload)[0], study.device)
         for workload in study.workloads
         if settings.workloads is None or workload.name in settings.workloads
     }
@@ -134,13 +134,18 @@ def plan_throughput(study: Study) -> dict[str, ThroughputSpec]:
 
 def make_spec(study: Study, workload: Workload, arm: Arm, seed: int) -> RunSpec:
     """Return the spec of one run."""
-    shared = {name: getattr(workload, name) for name in Workload.model_fields if name not in ("name", "optimizer")}
+    kept = [name for name in Workload.model_fields if name not in ("name", "seeds", "optimizer")]
+    shared = {name: getattr(workload, name) for name in kept}
     return RunSpec(
         **shared,
         optimizer=workload.optimizer.model_copy(update={"lr": workload.optimizer.lr * arm.lr_factor}),
         precision=arm.precision,
         loss_scaling=arm.effective_loss_scaling,
         perturb=arm.perturb,
+        # Only CUDA has 16-bit products that could be summed in 16 bits.
+        reduced_precision_reduction=(
+            arm.reduced_precision_reduction or study.device == "cpu" or arm.precision not in ("fp16", "bf16")
+        ),
         fallback="none" if arm.precision == "fp32" else arm.fallback,  # fp32 falls back to nothing else
         inject=arm.inject,
         seed=seed,

@@ -35,6 +35,7 @@ class RunSpec(Spec):
     precision: Precision
     loss_scaling: Annotated[DynamicLossScaling | StaticLossScaling | NoLossScaling, Field(discriminator="kind")]
     perturb: Literal["none", "ulp"]
+    reduced_precision_reduction: bool = True
     fallback: Literal["none", "fp32"]
     inject: Inject | None
     seed: Annotated[int, Field(ge=0, lt=2**31)]

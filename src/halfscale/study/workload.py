@@ -67,6 +67,8 @@ class Workload(Model):
     """Micro-batches whose gradients are summed before one optimizer step. The scale is fixed within it."""
     steps: Count
     """Optimizer steps attempted: updated + skipped = steps."""
+    seeds: Annotated[list[int], Field(min_length=1)] | None = None
+    """Those of the study's seeds that this workload is run with; all of them when left out."""
     optimizer: Optimizer
     """sgd or adamw, with its settings."""
     schedule: Schedule = Schedule()

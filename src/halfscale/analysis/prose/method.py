@@ -5,7 +5,7 @@ from typing import Any
 
 from halfscale.analysis import latex
 from halfscale.analysis.prose.measured import Measured
-from halfscale.analysis.prose.words import code, counted, inner, listed, val
+from halfscale.analysis.prose.words import code, inner, listed, ranged, val
 from halfscale.analysis.shown import Shown
 from halfscale.analysis.tables import MOST_ROWS
 from halfscale.study.arm import Arm
@@ -43,21 +43,21 @@ def definitions(measured: Measured) -> str:
     """Return commands and conditionals for what the fixed sections say about this study."""
     plan = measured.plan
     models = dict.fromkeys(MODELS.get(workload.model, code(workload.model)) for workload in plan.study.workloads)
-    threads, seeds = plan.study.threads, len(plan.study.seeds)
+    threads, fewest, seeds = plan.study.threads, *blocks(plan)
     precisions = [name for name in PRECISIONS if name in {arm.precision for arm in plan.arms}]
     commands = {
         "studymodels": listed(models),
         "studyprecisions": listed(name.upper() for name in precisions),
         "studyscaling": scaling_varied(plan.arms),
         "studythreads": "one CPU thread each" if threads == 1 else f"{threads} CPU threads each",
-        "studyblocks": counted(seeds, "block"),
-        "studyfreedom": counted(seeds - 1, "degree") + " of freedom",
+        "studyblocks": ranged(fewest, seeds, "block"),
+        "studyfreedom": ranged(fewest - 1, seeds - 1, "degree") + " of freedom",
         "longestrun": str(max(workload.steps for workload in plan.study.workloads)),
     }
     dynamic = [arm.effective_loss_scaling for arm in plan.arms]
     conditions = {
         "studytwin": bool(measured.twins),
-        "studyintervals": seeds > 1,
+        "studyintervals": fewest > 1,
         "studyshortinterval": any(each.kind == "dynamic" and each.growth_interval < STOCK_INTERVAL for each in dynamic),
         "studyonerate": len({arm.lr_factor for arm in plan.arms}) == 1,
         "studycut": len(plan.arms) * seeds > MOST_ROWS,
@@ -73,6 +73,17 @@ def definitions(measured: Measured) -> str:
             *(f"\\newif\\if{name}\\{name}{str(holds).lower()}\n" for name, holds in conditions.items()),
         ]
     )
+
+
+def blocks(plan: Roster) -> tuple[int, int]:
+    """Return how many blocks the comparisons rest on, of a workload with the fewest and of one with the most."""
+    arms: dict[str, set[str]] = {}
+    for member in plan.members:
+        arms.setdefault(member.workload, set()).add(member.arm)
+    seeds = [
+        len(plan.study.seeds_of(workload)) for workload in plan.study.workloads if len(arms[workload.name]) > 1
+    ] or [len(plan.study.seeds)]
+    return min(seeds), max(seeds)
 
 
 def scaling_varied(arms: Sequence[Arm]) -> str:
@@ -121,6 +132,8 @@ def arm_notes(arm: Arm) -> str:
         notes.append(rf"learning rate $\times$ {latex.setting(arm.lr_factor)}")
     if arm.perturb == "ulp":
         notes.append("weights moved by one ulp")
+    if not arm.reduced_precision_reduction:
+        notes.append("products summed in FP32")
     if arm.inject:
         notes.append(f"infinite gradient at steps {listed(map(str, arm.inject.steps))}")
     if arm.fallback == "fp32":

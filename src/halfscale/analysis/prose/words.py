@@ -45,6 +45,11 @@ def counted(count: int, noun: str) -> str:
     return f"{number_word(count)} {noun}" + ("" if count == 1 else "s")
 
 
+def ranged(low: int, high: int, noun: str) -> str:
+    """Return `three to six blocks`, or `three blocks` where both are the same."""
+    return counted(high, noun) if low == high else f"{number_word(low)} to {counted(high, noun)}"
+
+
 def of_all(count: int, total: int) -> str:
     """Return `two of the three runs`, or `all three runs`."""
     if count < total:
