@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -58,3 +59,8 @@ def test_a_finished_run_is_not_written_over_by_another(halfscale: Halfscale, tmp
     assert "run/summary.json: belongs to another spec" in done.stderr
     assert (tmp_path / "run" / "summary.json").read_bytes() == before
     assert halfscale(*command, "--seed", "0").returncode == 0
+
+
+def test_the_version_is_that_of_the_project(halfscale: Halfscale) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert halfscale("--version").stdout == f"halfscale {project['version']}\n"

@@ -46,6 +46,24 @@ class Part(StrEnum):
     ROOFLINE = "roofline"
 
 
+def show_version(asked: bool) -> None:
+    """Print the version and end, if that is asked for."""
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"halfscale {version('halfscale')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Take what comes before a command."""
+
+
 @app.command()
 def plan(
     config: Config = None,

@@ -138,7 +138,8 @@ def warm_up(prepared: Prepared, clock: Clock, least: int) -> tuple[int, bool]:
     seconds: list[float] = []
     while len(seconds) < LONGEST_WARMUP * least:
         before = prepared.overflows.item()
-        marks = prepared.step(clock)
+        # The first batch comes from the host, where its targets can be held against the model's classes.
+        marks = prepared.step(clock, None if seconds else prepared.next_batch())
         clock.wait()
         seconds.append(clock.seconds(marks.start, marks.optimizer))
         clean = prepared.overflows.item() == before
