@@ -23,6 +23,8 @@ def memory(spec: MemorySpec, folder: Path) -> MemoryRecord:
     started = time.perf_counter()
     case, device = spec.case, choose_device(spec.device)
     code = instrument_digest("halfscale.instruments.memory", case.model, None)
+    # Before fake tensors give this process a CUDA context of its own, which would take memory from what is searched.
+    searched = search(case) if case.search and device == "cuda" else {}
     predictions: list[Prediction] = []
     laws: dict[tuple[DeviceType, Predicted], Law] = {}
     for accounting in DEVICE_TYPES:
@@ -45,7 +47,7 @@ def memory(spec: MemorySpec, folder: Path) -> MemoryRecord:
         measurements=[
             measure(case, made) for made in predictions if made.accounting == device and made.batch_size in case.measure
         ],
-        searched=search(case) if case.search and device == "cuda" else {},
+        searched=searched,
         environment=describe_environment(device),
         code=code,
         seconds=time.perf_counter() - started,
