@@ -295,6 +295,21 @@ def paper(
 
 
 @app.command()
+def cite(
+    figure: Annotated[str | None, typer.Argument(help="A figure of the study, such as final_gap.")] = None,
+    study: Annotated[Path, typer.Option(help="The study's results folder.")] = Path("results/quickstart"),
+    every: Annotated[bool, typer.Option("--list", help="List the figures instead.")] = False,
+) -> None:
+    """Print a figure as LaTeX with caption and label, where it comes from, and BibTeX."""
+    from halfscale.analysis.cite import cite as cite_figure
+    from halfscale.analysis.cite import list_figures
+
+    if not every and figure is None:
+        raise UserError("name a figure, or --list them")
+    typer.echo("\n".join(list_figures(study)) if figure is None or every else cite_figure(figure, study), nl=every)
+
+
+@app.command()
 def schema(output: Annotated[Path, typer.Option("--output", "-o")] = Path("config/schema.json")) -> None:
     """Write the JSON Schema of a config, for editors."""
     from halfscale.study.schema import write_schema

@@ -9,7 +9,7 @@ import pytest
 PAGE = r"""\documentclass[11pt,a4paper]{article}
 \usepackage[margin=2.5cm]{geometry}
 \usepackage[T1]{fontenc}
-\usepackage{lmodern,array,booktabs,longtable}
+\usepackage{lmodern,array,booktabs,graphicx,longtable}
 \begin{document}
 %s
 \end{document}

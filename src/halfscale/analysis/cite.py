@@ -1,0 +1,80 @@
+"""Cite a figure: what a paper of one's own needs to include it, and to say where it comes from."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from halfscale.analysis.latex import escape
+from halfscale.errors import UserError
+from halfscale.machine.provenance import REPOSITORY
+
+
+class CitationError(UserError, ValueError):
+    """A figure that the study does not have."""
+
+
+def drawn_figures(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the sidecars of the figures that a study has, by name."""
+    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("figures/*.json"))}
+
+
+def list_figures(folder: Path) -> Iterator[str]:
+    """Yield a line for each figure of a study: its name and what it shows.
+
+    Raises:
+        CitationError: it has none.
+    """
+    figures = drawn_figures(folder)
+    if not figures:
+        raise CitationError(f"{folder}: has no figures; `make study` draws those of the default study")
+    width = max(map(len, figures))
+    for name, sidecar in figures.items():
+        yield f"{name:{width}}  {sidecar['title']}"
+
+
+def cite(name: str, folder: Path) -> str:
+    """Return a figure as LaTeX with caption and label, where it comes from as comments, and BibTeX for the suite.
+
+    Raises:
+        CitationError: the study has no such figure.
+    """
+    figures = drawn_figures(folder)
+    if name not in figures:
+        raise CitationError(f"{folder}: has no figure {name!r}; allowed: {', '.join(figures) or 'none is drawn yet'}")
+    sidecar = figures[name]
+    return "\n".join([*provenance(sidecar), "", *include(name, sidecar, folder), "", *bibtex(sidecar), ""])
+
+
+def provenance(sidecar: dict[str, Any]) -> Iterator[str]:
+    """Yield comments that say how the figure was made, of what."""
+    state = "" if sidecar["clean"] else ", with uncommitted changes"
+    versions = ", ".join(f"{package} {version}" for package, version in sidecar["versions"].items())
+    yield f"% Drawn by `{sidecar['command']}` with {versions}"
+    yield f"% (commit {sidecar['commit']}{state}), from runs on {', '.join(sidecar['devices'])}:"
+    for source in sidecar["inputs"]:
+        yield f"%   {source['file']}  sha256 {source['sha256']}"
+
+
+def include(name: str, sidecar: dict[str, Any], folder: Path) -> Iterator[str]:
+    """Yield the figure environment. Its path is the one that the study was given by; \\graphicspath can lead there."""
+    yield r"\begin{figure}[t]"
+    yield r"  \centering"
+    yield rf"  \includegraphics[width=\linewidth]{{{(folder / 'figures' / f'{name}.pdf').as_posix()}}}"
+    yield rf"  \caption{{{escape(sidecar['title'])}. {escape(sidecar['caption'])} Drawn with halfscale~\cite{{halfscale}}.}}"
+    yield rf"  \label{{fig:{name.replace('_', '-')}}}"
+    yield r"\end{figure}"
+
+
+def bibtex(sidecar: dict[str, Any]) -> Iterator[str]:
+    """Yield the suite's BibTeX entry, as CITATION.cff has it, at the commit that drew the figure."""
+    about = YAML(typ="safe", pure=True).load((REPOSITORY / "CITATION.cff").read_text(encoding="utf-8"))
+    authors = " and ".join(f"{{{author['name']}}}" for author in about["authors"])
+    yield "@software{halfscale,"
+    yield f"  author  = {{{authors}}},"
+    yield f"  title   = {{{about['title']}}},"
+    yield f"  version = {{{about['version']}}},"
+    yield f"  note    = {{commit {sidecar['commit']}}},"
+    yield "}"

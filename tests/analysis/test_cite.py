@@ -1,0 +1,55 @@
+"""What `halfscale cite` prints of a figure, from its sidecar."""
+
+import json
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+from typeset import typeset
+
+from halfscale.analysis.cite import CitationError, cite, list_figures
+
+SIDECAR = {
+    "title": "Loss scale of 50% & more",
+    "caption": "Arm fp16_a, #1.",
+    "command": "halfscale figure results/mine scale_trajectory",
+    "commit": "0123abc",
+    "clean": False,
+    "inputs": [{"file": "traces.parquet", "sha256": "feed"}],
+    "devices": ["Some CPU"],
+    "versions": {"halfscale": "0.1.0"},
+}
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """The results of a study with one figure."""
+    folder = tmp_path / "mine"
+    (folder / "figures").mkdir(parents=True)
+    (folder / "figures" / "scale_trajectory.json").write_text(json.dumps(SIDECAR), encoding="utf-8")
+    Figure().savefig(folder / "figures" / "scale_trajectory.pdf")
+    return folder
+
+
+def test_it_compiles_and_says_where_the_figure_comes_from(study: Path, tmp_path: Path) -> None:
+    text = cite("scale_trajectory", study)
+    assert "\\label{fig:scale-trajectory}" in text
+    assert "% (commit 0123abc, with uncommitted changes), from runs on Some CPU:" in text
+    assert "%   traces.parquet  sha256 feed" in text
+    body, entry = text.split("@software")
+    typeset(body, tmp_path)
+    assert entry.startswith("{halfscale,\n  author  = {{The halfscale authors}},\n  title   = {halfscale: ")
+    assert "note    = {commit 0123abc}" in entry
+
+
+def test_the_list_names_every_figure_and_what_it_shows(study: Path) -> None:
+    assert list(list_figures(study)) == ["scale_trajectory  Loss scale of 50% & more"]
+
+
+def test_a_figure_that_is_not_there_is_told_with_those_that_are(study: Path, tmp_path: Path) -> None:
+    with pytest.raises(CitationError, match="has no figure 'final_gap'; allowed: scale_trajectory"):
+        cite("final_gap", study)
+    with pytest.raises(CitationError, match="none is drawn yet"):
+        cite("final_gap", tmp_path)
+    with pytest.raises(CitationError, match="has no figures"):
+        list(list_figures(tmp_path))
