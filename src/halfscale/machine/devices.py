@@ -35,8 +35,12 @@ def has_precision(device: Literal["cpu", "cuda"], precision: str) -> bool:
 
 
 def has_native_fp16(device: Literal["cpu", "cuda"]) -> bool:
-    """Say whether the device multiplies FP16 matrices in hardware."""
-    return device == "cuda" or bool(torch.ops.mkldnn._is_mkldnn_fp16_supported())
+    """Say whether the device multiplies FP16 matrices in hardware, in the backward pass too.
+
+    A CPU does with AMX-FP16. AVX512-FP16 alone, which torch calls support, serves the forward pass: a convolution's
+    backward pass then falls to oneDNN's reference kernels, a hundred times slower than FP32 (benchmarks/fp16_kernels.py).
+    """
+    return device == "cuda" or (bool(torch.ops.mkldnn._is_mkldnn_fp16_supported()) and "amx_fp16" in cpu_features())
 
 
 def has_native_bf16(device: Literal["cpu", "cuda"]) -> bool:

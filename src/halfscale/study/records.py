@@ -59,7 +59,7 @@ class Environment(Model):
     cpu_features: list[str]
     """The CPU's half-precision units, such as avx512_bf16."""
     native_fp16: bool
-    """Whether the device has FP16 matrix units."""
+    """Whether the device has FP16 matrix units that training can use."""
     native_bf16: bool
     commit: str
     """Of the working tree the code ran from, or "unknown"."""
