@@ -96,6 +96,7 @@ def test_it_ends_in_the_same_bits(spec: RunSpec, tmp_path: Path) -> None:
     assert int(said.split()[0]) > 30
 
     train(spec, tmp_path / "undisturbed")
-    assert (killed / "trace.parquet").read_bytes() == (tmp_path / "undisturbed" / "trace.parquet").read_bytes()
+    for name in ("trace.parquet", "samples.parquet"):
+        assert (killed / name).read_bytes() == (tmp_path / "undisturbed" / name).read_bytes()
     assert outcome(killed, spec) == outcome(tmp_path / "undisturbed", spec)
-    assert sorted(path.name for path in killed.iterdir()) == ["summary.json", "trace.parquet"]
+    assert sorted(path.name for path in killed.iterdir()) == ["samples.parquet", "summary.json", "trace.parquet"]

@@ -32,6 +32,7 @@ ARMS: dict[str, dict[str, Any]] = {
 WORKLOAD = {
     "model_args": {"dropout": 0.1},
     "steps": 50,
+    "sample_every": 4,
     "accumulate": 2,
     "clip_norm": 1.0,
     "schedule": {"name": "cosine", "warmup_steps": 7},
@@ -57,8 +58,8 @@ def kill_at(step: int) -> Callable[[int], None]:
     return progress
 
 
-def bits(folder: Path) -> bytes:
-    return (folder / "trace.parquet").read_bytes()
+def bits(folder: Path) -> list[bytes]:
+    return [(folder / name).read_bytes() for name in ("trace.parquet", "samples.parquet")]
 
 
 def outcome(folder: Path, spec: RunSpec) -> tuple[Any, ...]:
@@ -81,7 +82,7 @@ def test_killed_again_and_again(make_spec: MakeSpec, tmp_path: Path, arm: str, o
     train(spec, killed)
     assert bits(killed) == bits(tmp_path / "undisturbed")
     assert outcome(killed, spec) == outcome(tmp_path / "undisturbed", spec)
-    assert sorted(path.name for path in killed.iterdir()) == ["summary.json", "trace.parquet"]
+    assert sorted(path.name for path in killed.iterdir()) == ["samples.parquet", "summary.json", "trace.parquet"]
 
 
 def test_it_really_goes_on(make_spec: MakeSpec, tmp_path: Path) -> None:

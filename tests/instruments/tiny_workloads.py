@@ -27,7 +27,7 @@ class Clouds:
 
     def evaluation(self, size: int) -> Iterator[Batch]:
         yield self.batch(10_000, size)
-        yield self.batch(10_001, size - 1)
+        yield self.batch(10_001, max(1, size - 1))
 
 
 def clouds(seed: int, /, *, width: int = 4) -> Clouds:
@@ -247,3 +247,53 @@ class Warm(nn.Module):
 
 def warm() -> nn.Module:
     return Warm()
+
+
+class Amplify(torch.autograd.Function):
+    """Leaves values as they are, and multiplies their gradient by 1e8: infinite in FP16."""
+
+    @staticmethod
+    def forward(context: object, values: Tensor) -> Tensor:
+        return values.clone()
+
+    @staticmethod
+    def backward(context: object, gradient: Tensor) -> Tensor:
+        return gradient * 1e8
+
+
+class Overflowing(nn.Module):
+    """A classifier in whose fourth training pass FP16 overflows behind its layer `middle`, in either pass."""
+
+    def __init__(self, pass_name: str) -> None:
+        super().__init__()
+        self.first, self.middle, self.last = nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 2)
+        self.pass_name, self.passes = pass_name, 0
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        self.passes += self.training
+        hidden = self.middle(self.first(inputs))
+        if self.passes == 4:
+            hidden = Amplify.apply(hidden) if self.pass_name == "backward" else hidden * 1e8
+        return self.last(hidden)
+
+
+def overflowing(*, pass_name: str) -> nn.Module:
+    return Overflowing(pass_name)
+
+
+class Guarded(nn.Module):
+    """A classifier that overflows FP16 ahead of its BatchNorm in its fourth training pass, and replaces NaN behind it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm, self.last = nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 2)
+        self.passes = 0
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        self.passes += self.training
+        hidden = self.first(inputs * 1e8 if self.passes == 4 else inputs)
+        return self.last(self.norm(hidden).nan_to_num())
+
+
+def guarded() -> nn.Module:
+    return Guarded()

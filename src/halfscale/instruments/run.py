@@ -8,6 +8,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from halfscale.instruments.describe import describe_effective
+from halfscale.instruments.sampler import Sampler
 from halfscale.instruments.setup import make_model, make_optimizer, make_schedule
 from halfscale.instruments.telemetry import Telemetry
 from halfscale.machine.devices import be_deterministic
@@ -40,6 +41,7 @@ class Run:
     schedule: LambdaLR
     scaler: GradScaler
     telemetry: Telemetry
+    sampler: Sampler
     effective: Effective
     code: str
     """Hash of the sources, taken before the first step: an edit made while a run trains is not what ran."""
@@ -63,7 +65,9 @@ def prepare(spec: RunSpec) -> Run:
     effective = describe_effective(
         device, precision, spec.precision, choose_backend(spec.backend, device), scaler, data.fingerprint
     )
-    telemetry, code = Telemetry(model, device), run_digest(spec)
-    run = Run(spec, device, model, data, optimizer, make_schedule(spec, optimizer), scaler, telemetry, effective, code)
+    telemetry = Telemetry(model, device, precision)
+    sampler = Sampler(optimizer.param_groups[0]["params"], spec.sample_every, device)
+    schedule, code = make_schedule(spec, optimizer), run_digest(spec)
+    run = Run(spec, device, model, data, optimizer, schedule, scaler, telemetry, sampler, effective, code)
     optimizer.register_step_post_hook(lambda *_: setattr(run, "updates", run.updates + 1))
     return run

@@ -20,6 +20,7 @@ def summarise(
     code: str,
     seconds: float,
     trace_sha256: str,
+    samples_sha256: str,
 ) -> Summary:
     """Return the summary of a run. Its counts are those of the trace."""
     completed = divergence is None
@@ -53,4 +54,5 @@ def summarise(
         code=code,
         seconds=seconds,
         trace_sha256=trace_sha256,
+        samples_sha256=samples_sha256,
     )

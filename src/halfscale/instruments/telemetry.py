@@ -5,21 +5,22 @@ change what is measured. Everything computed on the device therefore goes into a
 every `FLUSH` steps.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from halfscale.instruments.sampler import Sample, sample_row
+from halfscale.numerics.formats import FP16
+
 FLUSH = 10
 """Steps between two fetches from the device."""
-
-GRAD_MAX_EVERY = 25
-"""Steps between two samples of the largest gradient, which takes about as long as the norm does."""
 
 
 class Column(IntEnum):
@@ -42,7 +43,12 @@ class Step:
     oracle_loss: Tensor | None
     """On the CPU, where the data come from."""
     lr: float
+    parameters: Sequence[Tensor]
+    """Those that got a gradient, in the order of the model."""
+    norms: Tensor
+    """L2 norm of the gradient of each."""
     grad_norm: Tensor
+    """Of all of them."""
     grad_max: Tensor | None
     scale: Tensor | None
     scale_after: Tensor | None
@@ -50,6 +56,8 @@ class Step:
     """From the scaler's own state; None where nothing is scaled."""
     updates: int
     """Updates applied so far, this step's included, as counted at the optimizer."""
+    sample: Sample | None
+    """None on a step that is not sampled."""
 
 
 class Fetched(NamedTuple):
@@ -60,18 +68,22 @@ class Fetched(NamedTuple):
 
 
 class Telemetry:
-    """Collects the steps of one run into a trace (columns of halfscale.study.records.TRACE).
+    """Collects the steps of one run into a trace (columns of halfscale.study.records.TRACE), and the sampled ones into
+    samples (columns of halfscale.study.samples.SAMPLES).
 
     On the device NaN stands for what a step does not have.
     """
 
-    def __init__(self, model: nn.Module, device: str) -> None:
+    def __init__(self, model: nn.Module, device: str, precision: str) -> None:
+        self.precision = precision
+        self.names = {id(parameter): name for name, parameter in model.named_parameters()}
         self.buffers = watched_buffers(model)
         self.missing = torch.full((), torch.nan, device=device)
         self.zero = torch.zeros((), device=device)
         self.on_device = torch.empty(FLUSH, len(Column), device=device)
         self.waiting: list[Step] = []
         self.rows: list[dict[str, Any]] = []
+        self.samples: list[dict[str, Any]] = []
         self.scales_after: list[float | None] = []
 
     def record(self, step: Step) -> bool:
@@ -95,6 +107,8 @@ class Telemetry:
         for values, step in zip(self.on_device[: len(self.waiting)].cpu().numpy(), self.waiting, strict=True):
             row = self.make_row(values, step)
             self.rows.append(row)
+            if step.sample is not None:
+                self.samples.append(sample_row(step.sample, row, headroom(row, self.precision)))
             self.scales_after.append(optional(values[Column.SCALE_AFTER]))
             fetched.append(Fetched(row, bool(values[Column.BUFFERS_TIMES_ZERO] == 0)))
         self.waiting.clear()
@@ -118,20 +132,57 @@ class Telemetry:
             "updates": step.updates,
             "grad_norm": float(values[Column.GRAD_NORM]),
             "grad_max": optional(values[Column.GRAD_MAX]),
+            "bad_parameter": self.bad_parameter(step) if overflow else None,
+            "bad_pass": bad_pass(float(values[Column.LOSS])) if overflow else None,
         }
+
+    def bad_parameter(self, step: Step) -> str | None:
+        """Return where a step that overflowed did so first, as far as the gradients tell.
+
+        The backward pass goes from the model's end to its start. The last parameter whose gradient is infinite is the
+        origin; NaN is what an infinity becomes further on, and stands for it just where there is no infinity left.
+        """
+        norms = step.norms.cpu()
+        for bad in (norms.isinf(), norms.isnan()):
+            if bad.any():
+                return self.names.get(id(step.parameters[int(bad.nonzero()[-1])]))
+        return None
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint keeps: all rows, when none is waiting on the device."""
         assert not self.waiting, "fetch() first"
-        return {"rows": self.rows, "scales_after": self.scales_after}
+        return {"rows": self.rows, "scales_after": self.scales_after, "samples": self.samples}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from what a checkpoint kept."""
-        self.rows, self.scales_after = state["rows"], state["scales_after"]
+        self.rows, self.scales_after, self.samples = state["rows"], state["scales_after"], state["samples"]
 
     def trace(self) -> pd.DataFrame:
         """Return all rows fetched so far."""
         return pd.DataFrame(self.rows)
+
+    def sampled(self, steps: int) -> pd.DataFrame:
+        """Return what was sampled in the first so many steps."""
+        rows = [row for row in self.samples if row["step"] < steps]
+        arrays = [{name: row[name].numpy() for name in ("exponents", "sketch")} for row in rows]
+        return pd.DataFrame([row | array for row, array in zip(rows, arrays, strict=True)])
+
+
+def bad_pass(loss: float) -> Literal["forward", "backward"]:
+    """Return the pass in which a step overflowed: in the forward pass, the loss itself is not finite."""
+    return "backward" if np.isfinite(loss) else "forward"
+
+
+def headroom(row: dict[str, Any], precision: str) -> float | None:
+    """Return how many times the scaled gradient could double before FP16 cannot hold it, as bits.
+
+    log2(65504 / (S max|g|)), an upper bound: the gradients of activations can overflow first. S is 1 where nothing is
+    scaled. None in a precision that does not overflow there, and where the largest gradient is zero or not finite.
+    """
+    largest = row["grad_max"]
+    if precision != "fp16" or not largest or not np.isfinite(largest):
+        return None
+    return math.log2(FP16.largest) - math.log2(row["scale"] or 1.0) - math.log2(largest)
 
 
 def watched_buffers(model: nn.Module) -> dict[str, Tensor]:
@@ -155,32 +206,3 @@ def times_zero(tensors: Iterable[Tensor]) -> Tensor:
 def optional(value: np.float32) -> float | None:
     """Return what NaN stands for on the device: nothing."""
     return None if np.isnan(value) else float(value)
-
-
-def total_norm(tensors: list[Tensor]) -> Tensor:
-    """Return the L2 norm of all elements of at least one tensor, a float32 scalar; not finite if any element is not.
-
-    What torch.nn.utils.get_total_norm computes, without its sorting by device and dtype, which on a CPU costs a
-    quarter of the norm itself.
-    """
-    return torch.linalg.vector_norm(torch.stack(torch._foreach_norm(tensors)))
-
-
-def norm_and_largest(gradients: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Return total_norm, and the largest absolute element of all gradients, infinite or NaN if any is.
-
-    The two go tensor by tensor together: one that fits the cache comes from memory once. The largest is aminmax
-    over the memory as it lies: on a CPU, the maximum norm and strided aminmax are five to fifteen times slower.
-    """
-    norms, extremes = [], []
-    for gradient in gradients:
-        norms.append(torch.linalg.vector_norm(gradient))
-        if gradient.numel():
-            extremes.append(torch.stack(torch.aminmax(flatten(gradient))))
-    return torch.linalg.vector_norm(torch.stack(norms)), torch.stack(extremes).abs().max()
-
-
-def flatten(gradient: Tensor) -> Tensor:
-    """Return a dense gradient's elements in memory order, without a copy for any memory format."""
-    dense = gradient.is_contiguous() or gradient.is_contiguous(memory_format=torch.channels_last)
-    return gradient.as_strided((gradient.numel(),), (1,)) if dense and gradient.dim() == 4 else gradient.flatten()

@@ -1,4 +1,4 @@
-"""The train instrument: one run, from its spec to its trace and summary."""
+"""The train instrument: one run, from its spec to its records."""
 
 import time
 from collections.abc import Callable
@@ -12,18 +12,20 @@ from halfscale.instruments.checkpoint import Checkpoints
 from halfscale.instruments.divergence import Divergence, find_explosion, find_nonfinite, find_nonfinite_parameter
 from halfscale.instruments.evaluate import evaluate
 from halfscale.instruments.forward import forward
+from halfscale.instruments.norms import norms_and_largest, norms_of, total_norm
 from halfscale.instruments.run import Run, prepare
 from halfscale.instruments.setup import TrainingError
 from halfscale.instruments.summarise import summarise
-from halfscale.instruments.telemetry import GRAD_MAX_EVERY, Step, norm_and_largest, total_norm
+from halfscale.instruments.telemetry import Step
 from halfscale.numerics.loss_scaling import found_inf, scale_tensor
 from halfscale.numerics.precision import arithmetic
 from halfscale.study.records import Summary, write_summary, write_trace
+from halfscale.study.samples import write_samples
 from halfscale.study.spec import RunSpec
 
 
 def train(spec: RunSpec, folder: Path, progress: Callable[[int], None] = lambda step: None) -> Summary:
-    """Run a spec and write folder/trace.parquet, then folder/summary.json.
+    """Run a spec and write folder/trace.parquet and folder/samples.parquet, then folder/summary.json.
 
     Args:
         spec: what to run.
@@ -48,9 +50,21 @@ def train(spec: RunSpec, folder: Path, progress: Callable[[int], None] = lambda 
     evaluation = evaluate(spec, run.model, run.data, run.effective) if divergence is None else None
     seconds = time.perf_counter() - started
     digest = write_trace(trace, spec, folder / "trace.parquet")
+    samples = run.telemetry.sampled(len(trace))
+    samples_digest = write_samples(samples, len(trace), spec, folder / "samples.parquet")
     final_scale = run.telemetry.scales_after[len(trace) - 1]
     summary = summarise(
-        spec, trace, final_scale, divergence, evaluation, run.effective, run.data.floor, run.code, seconds, digest
+        spec,
+        trace,
+        final_scale,
+        divergence,
+        evaluation,
+        run.effective,
+        run.data.floor,
+        run.code,
+        seconds,
+        digest,
+        samples_digest,
     )
     write_summary(summary, folder / "summary.json")
     checkpoints.delete()
@@ -77,13 +91,18 @@ def take_steps(run: Run, checkpoints: Checkpoints, progress: Callable[[int], Non
 
 def take_step(run: Run, step: int) -> bool:
     """Take one optimizer step; return whether its telemetry is due to be fetched."""
+    sampler = run.sampler if run.sampler.due(step) else None
     loss, oracle_loss = accumulate_gradients(run, step)
     scaled = run.scaler.is_enabled()
     scale = scale_tensor(run.scaler) if scaled else None
     run.scaler.unscale_(run.optimizer)
-    gradients = [parameter.grad for parameter in parameters(run) if parameter.grad is not None]
-    sampled = step % GRAD_MAX_EVERY == 0
-    grad_norm, grad_max = norm_and_largest(gradients) if sampled else (total_norm(gradients), None)
+    received = [parameter for parameter in parameters(run) if parameter.grad is not None]
+    gradients = [parameter.grad for parameter in received if parameter.grad is not None]
+    norms, grad_max = norms_and_largest(gradients) if sampler else (norms_of(gradients), None)
+    grad_norm = total_norm(norms)
+    if sampler:
+        sampler.see_gradient(gradients)
+        sampler.see_weights()
     if run.spec.clip_norm is not None:  # after unscaling, so that the threshold means the same at every scale
         clip_grads_with_norm_(parameters(run), run.spec.clip_norm, grad_norm)
     lr = float(run.optimizer.param_groups[0]["lr"])
@@ -93,10 +112,24 @@ def take_step(run: Run, step: int) -> bool:
     run.scaler.update()
     if run.updates > before:  # a skipped step does not advance the schedule
         run.schedule.step()
+    sample = sampler.finish() if sampler else None
     run.optimizer.zero_grad()
     scale_after = scale_tensor(run.scaler) if scaled else None
     return run.telemetry.record(
-        Step(loss, oracle_loss, lr, grad_norm, grad_max, scale, scale_after, overflow, run.updates)
+        Step(
+            loss=loss,
+            oracle_loss=oracle_loss,
+            lr=lr,
+            parameters=received,
+            norms=norms,
+            grad_norm=grad_norm,
+            grad_max=grad_max,
+            scale=scale,
+            scale_after=scale_after,
+            found_inf=overflow,
+            updates=run.updates,
+            sample=sample,
+        )
     )
 
 
@@ -112,9 +145,11 @@ def accumulate_gradients(run: Run, step: int) -> tuple[Tensor, Tensor | None]:
     for micro in range(spec.accumulate):
         batch = run.data.batch(step * spec.accumulate + micro, spec.batch_size)
         with arithmetic(run.effective.precision, run.effective.backend):
-            loss, _ = forward(run.model, batch, run.effective, spec.memory_format)
+            loss, logits = forward(run.model, batch, run.effective, spec.memory_format)
             run.scaler.scale(loss / spec.accumulate).backward()
         losses.append(loss.detach())
+        if run.sampler.due(step):
+            run.sampler.see_logits(logits.detach(), batch.targets)
         if batch.oracle_loss is not None:
             oracle_losses.append(batch.oracle_loss)
         if spec.inject is not None and micro == 0 and step in spec.inject.steps:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Self
 
@@ -37,6 +38,10 @@ TRACE = pa.schema(
         pa.field("updates", pa.int32(), nullable=False),  # updates applied, this step included
         pa.field("grad_norm", pa.float32(), nullable=False),  # L2 norm of the unscaled gradient before clipping
         pa.field("grad_max", pa.float32()),  # largest |unscaled gradient|; null on steps that are not sampled
+        # On an overflow, the parameter that it was first seen in on the way back: of those whose gradient is infinite,
+        # the last in the order of the model, and where there is none, of those where it is NaN.
+        pa.field("bad_parameter", pa.string()),
+        pa.field("bad_pass", pa.string()),  # the pass that overflowed: forward if the loss is not finite, else backward
     ]
 )
 
@@ -124,6 +129,7 @@ class Summary(Model):
     seconds: float
     """Wall time of the training loop. For orientation only: throughput has its own instrument."""
     trace_sha256: str
+    samples_sha256: str
     mark: Literal["halfscale-complete"] = COMPLETE
     sha256: str = ""
     """Of all the rest, set when it is written: what a summary says is what its run said."""
@@ -173,6 +179,10 @@ def check_trace(trace: pd.DataFrame, spec: RunSpec) -> None:
         (trace["growth"] & trace["overflow"], "overflowed and yet the scale grew"),
         (trace["backoff"] & ~trace["overflow"], "did not overflow and yet the scale backed off"),
         ((trace["growth"] | trace["backoff"]) & ~scaled, "changed a scale that is not there"),
+        (
+            trace["bad_pass"].notna() != trace["overflow"],
+            "has an overflow without its pass, or a pass without overflow",
+        ),
     ]:
         if broken.any():
             raise RecordError(f"step {int(broken.to_numpy().argmax())} {what}")
@@ -207,15 +217,29 @@ def write_trace(trace: pd.DataFrame, spec: RunSpec, path: Path) -> str:
     check_trace(trace, spec)
     # A NaN loss is what a diverged run is about: only where a column may be null does NaN stand for "not known".
     columns = [pa.array(trace[field.name].to_numpy(), field.type, from_pandas=field.nullable) for field in TRACE]
-    table = pa.table(columns, schema=TRACE.with_metadata({"spec_hash": spec.hash, "mark": COMPLETE}))
+    return write_parquet(columns, TRACE, spec, path)
+
+
+def read_trace(path: Path, spec: RunSpec) -> pd.DataFrame:
+    """Read a trace that belongs to this spec.
+
+    Raises:
+        RecordError: the file is missing, cut short, without its end mark, or of another spec.
+    """
+    return read_parquet(path, TRACE, spec, "trace")
+
+
+def write_parquet(columns: Sequence[pa.Array], schema: pa.Schema, spec: RunSpec, path: Path) -> str:
+    """Write a run's columns with the spec's hash and the end mark; return the SHA-256 of the file."""
+    table = pa.table(list(columns), schema=schema.with_metadata({"spec_hash": spec.hash, "mark": COMPLETE}))
     with whole_file(path) as temporary:
         pq.write_table(table, temporary)
         digest = sha256(temporary)
     return digest
 
 
-def read_trace(path: Path, spec: RunSpec) -> pd.DataFrame:
-    """Read a trace that belongs to this spec.
+def read_parquet(path: Path, schema: pa.Schema, spec: RunSpec, what: str) -> pd.DataFrame:
+    """Read what write_parquet wrote; `what` names it in errors, such as trace.
 
     Raises:
         RecordError: the file is missing, cut short, without its end mark, or of another spec.
@@ -225,15 +249,15 @@ def read_trace(path: Path, spec: RunSpec) -> pd.DataFrame:
         with pq.ParquetFile(path) as file:
             table = file.read(use_threads=False)
     except FileNotFoundError:
-        raise RecordError(f"{path}: there is no such trace") from None
+        raise RecordError(f"{path}: there is no such {what}") from None
     except (OSError, pa.ArrowException) as error:
-        raise RecordError(f"{path}: is no whole trace: {' '.join(str(error).split())}; {RECOVERY}") from None
+        raise RecordError(f"{path}: is no whole {what}: {' '.join(str(error).split())}; {RECOVERY}") from None
     metadata = table.schema.metadata or {}
     if metadata.get(b"mark") != COMPLETE.encode():
         raise RecordError(f"{path}: has no end mark, so its run did not finish; {RECOVERY}")
     if metadata.get(b"spec_hash") != spec.hash.encode():
         raise RecordError(f"{path}: belongs to another spec; {RECOVERY}")
-    if not table.schema.equals(TRACE, check_metadata=False):
+    if not table.schema.equals(schema, check_metadata=False):
         raise RecordError(f"{path}: has other columns than this version writes; {RECOVERY}")
     return table.to_pandas(use_threads=False)
 

@@ -75,6 +75,8 @@ class Workload(Model):
     """The learning rate over the run; constant when left out."""
     clip_norm: float | None = Field(default=None, gt=0)
     """Largest L2 norm of the whole gradient, applied after unscaling; null for no clipping."""
+    sample_every: Count = 25
+    """Steps from one to the next that is also sampled for what takes too long on every step."""
     memory_format: Literal["contiguous", "channels_last"] = "contiguous"
     """Layout of the model's weights and its images: contiguous is NCHW, channels_last is NHWC."""
 
