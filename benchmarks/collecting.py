@@ -77,6 +77,8 @@ def make_trace(spec: RunSpec, random: np.random.Generator) -> pd.DataFrame:
             "updates": (~overflow).cumsum().astype(np.int32),
             "grad_norm": random.lognormal(size=len(steps)),
             "grad_max": random.lognormal(size=len(steps)),
+            "bad_parameter": np.where(overflow, "head.weight", None),
+            "bad_pass": np.where(overflow, "backward", None),
         }
     )
 

@@ -40,6 +40,7 @@ class Part(StrEnum):
     """A part of a study that has tables of its own."""
 
     STABILITY = "stability"
+    SAMPLES = "samples"
     PROBE = "probe"
     THROUGHPUT = "throughput"
     MEMORY = "memory"
@@ -96,14 +97,16 @@ def plan(
 
 @app.command()
 def train(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for trace.parquet and summary.json.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for trace.parquet, samples.parquet and summary.json.")
+    ],
     spec: Annotated[str | None, typer.Option(help="A run's spec, as JSON text or as a file that holds it.")] = None,
     config: Config = None,
     workload: Annotated[str | None, typer.Option(help="In place of --spec: a workload of the config ...")] = None,
     arm: Annotated[str | None, typer.Option(help="... one of its arms ...")] = None,
     seed: Annotated[int, typer.Option(help="... and a seed of the study.")] = 0,
 ) -> None:
-    """Train one run and write its trace and summary."""
+    """Train one run and write its trace, its samples and its summary."""
     from halfscale.study.choose import choose_run, parse_spec
     from halfscale.study.records import read_summary
     from halfscale.study.spec import RunSpec
@@ -122,7 +125,7 @@ def train(
     typer.echo(
         f"{summary.status}{where}; {summary.updates} updates, {summary.skipped} skipped, {summary.seconds:.1f} s"
     )
-    for name in ("trace.parquet", "summary.json"):
+    for name in ("trace.parquet", "samples.parquet", "summary.json"):
         typer.echo(output / name)
 
 
@@ -238,6 +241,8 @@ def tables(folder: Folder, of: Annotated[Part, typer.Option(help="Which part of 
     match of:
         case Part.STABILITY:
             from halfscale.analysis.tables import write_tables as write
+        case Part.SAMPLES:
+            from halfscale.analysis.samples import write_sample_tables as write
         case Part.PROBE:
             from halfscale.analysis.probe import write_probe_tables as write
         case Part.THROUGHPUT:

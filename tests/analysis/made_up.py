@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from made_up_samples import make_samples
 
 from halfscale.study.config import Study
 from halfscale.study.records import (
@@ -23,6 +24,7 @@ from halfscale.study.records import (
     write_trace,
 )
 from halfscale.study.runs import Plan, RunSpec, plan_study
+from halfscale.study.samples import write_samples
 from halfscale.study.whole import write_text
 
 SETTINGS: dict[str, Any] = {
@@ -36,6 +38,7 @@ SETTINGS: dict[str, Any] = {
             "data": "digits",
             "batch_size": 16,
             "steps": 40,
+            "sample_every": 10,
             "optimizer": {"name": "sgd", "lr": 0.01},
         },
         {
@@ -44,6 +47,7 @@ SETTINGS: dict[str, Any] = {
             "data": "markov",
             "batch_size": 8,
             "steps": 60,
+            "sample_every": 5,
             "optimizer": {"name": "adamw", "lr": 0.001},
         },
     ],
@@ -92,7 +96,7 @@ def make_study_folder(
     arms: Sequence[str] | None = None,
     diverged: Mapping[str, Sequence[int]] = DIVERGED,
 ) -> Plan:
-    """Write a finished study: plan.json and runs/<run_id>/{trace.parquet,summary.json}.
+    """Write a finished study: plan.json and runs/<run_id>/{trace.parquet,samples.parquet,summary.json}.
 
     Args:
         folder: the study's results folder.
@@ -154,6 +158,8 @@ def make_trace(
             "updates": updates,
             "grad_norm": math.inf if overflow else 10 * grad_max[step],
             "grad_max": None if step % 5 else (math.inf if overflow else grad_max[step]),
+            "bad_parameter": "head.weight" if overflow else None,
+            "bad_pass": ("forward" if step == bad_step else "backward") if overflow else None,
         }
         if scaling.kind == "dynamic":
             clean = 0 if overflow else clean + 1
@@ -181,7 +187,8 @@ def write_run(
 ) -> Summary:
     """Write a run's trace and the summary that fits it; `effective` and `environment` replace made-up fields."""
     digest = write_trace(trace, spec, folder / "trace.parquet")
-    summary = summarize(spec, trace, digest, fell_back, effective or {}, environment or {})
+    samples = write_samples(make_samples(spec, trace), len(trace), spec, folder / "samples.parquet")
+    summary = summarize(spec, trace, digest, fell_back, effective or {}, environment or {}, samples)
     write_summary(summary, folder / "summary.json")
     return summary
 
@@ -193,6 +200,7 @@ def summarize(
     fell_back: bool,
     effective: Mapping[str, Any],
     environment: Mapping[str, Any],
+    samples_digest: str = "0" * 64,
 ) -> Summary:
     finite = bool(np.isfinite(trace["loss"]).all())
     last = trace.tail(final_steps(len(trace)))
@@ -257,6 +265,7 @@ def summarize(
         code="c0de" * 16,
         seconds=1.0,
         trace_sha256=digest,
+        samples_sha256=samples_digest,
     )
 
 

@@ -80,6 +80,37 @@ rule tables:
         "halfscale tables {params.folder:q} > {log:q} 2>&1"
 
 
+rule sample_tables:
+    input:
+        plan=rules.plan.output,
+        records=run_records,
+    output:
+        samples=report(
+            f"{FOLDER}/tables/samples.csv",
+            caption="../report/samples.rst",
+            category="Inside the runs",
+            labels={"what": "Every sampled step"},
+        ),
+        exponents=report(
+            f"{FOLDER}/tables/exponents.csv",
+            caption="../report/exponents.rst",
+            category="Inside the runs",
+            labels={"what": "Gradient exponents"},
+        ),
+    log:
+        f"{FOLDER}/logs/sample_tables.log",
+    localrule: True
+    conda:
+        ENVIRONMENT
+    params:
+        folder=subpath(output.samples, ancestor=2),
+        code=sources_digest(["halfscale.analysis.samples"]),
+    message:
+        "sample_tables {output.samples}"
+    shell:
+        "halfscale tables {params.folder:q} --of samples > {log:q} 2>&1"
+
+
 rule figure:
     input:
         figure_files,

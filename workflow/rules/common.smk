@@ -97,7 +97,7 @@ def study_targets():
     where what was once made from them is still there: old tables would pass for those of the new runs.
     """
     targets = run_records(None) + experiment_records()
-    targets += [f"{FOLDER}/{name}" for name in ("plan.json", "traces.parquet", "tables/runs.csv", "tables/arms.csv")]
+    targets += [f"{FOLDER}/{name}" for name in ("plan.json", "traces.parquet", "tables/runs.csv", "tables/arms.csv", "tables/samples.csv")]
     targets += [f"{FOLDER}/figures/{figure}.pdf" for figure in FIGURES]
     targets += experiment_tables("csv") + [f"{FOLDER}/paper/macros.json"]
     if shutil.which("latexmk") or shutil.which("tectonic"):
@@ -171,7 +171,8 @@ def roofline_code_of(wildcards):
 
 def run_records(wildcards):
     """The records of every distinct run of the study."""
-    return [f"{FOLDER}/runs/{run}/{name}" for run in PLAN.runs for name in ("trace.parquet", "summary.json")]
+    names = ("trace.parquet", "samples.parquet", "summary.json")
+    return [f"{FOLDER}/runs/{run}/{name}" for run in PLAN.runs for name in names]
 
 
 def figure_files(wildcards):
@@ -182,6 +183,8 @@ def figure_category(wildcards):
     of_tables = {
         "predicted_skips": "Gradients",
         "probe_scales": "Gradients",
+        "samples": "Inside the runs",
+        "exponents": "Inside the runs",
         "throughput": "Throughput",
         "memory": "Memory",
         "largest_batch": "Memory",

@@ -6,6 +6,7 @@ rule macros:
         plan=rules.plan.output,
         records=run_records,
         arms=rules.tables.output.arms,
+        samples=rules.sample_tables.output,
         experiments=experiment_tables("csv"),
     output:
         tex=f"{FOLDER}/paper/macros.tex",
@@ -31,6 +32,7 @@ rule paper:
         plan=rules.plan.output,
         runs=rules.collect.output.runs,
         tables=rules.tables.output,
+        samples=rules.sample_tables.output,
         experiments=experiment_tables("csv") + experiment_tables("tex"),
         figures=expand(
             f"{FOLDER}/figures/{{figure}}.{{suffix}}",

@@ -4,6 +4,7 @@
 rule train:
     output:
         trace=f"{FOLDER}/runs/{{run}}/trace.parquet",
+        samples=f"{FOLDER}/runs/{{run}}/samples.parquet",
         summary=f"{FOLDER}/runs/{{run}}/summary.json",
     log:
         f"{FOLDER}/logs/train/{{run}}.log",

@@ -31,7 +31,7 @@ class RunSpec(Spec):
     optimizer: Optimizer
     schedule: Schedule
     clip_norm: Annotated[float, Field(gt=0)] | None
-    sample_every: Count
+    sample_every: Count = 25
     memory_format: Literal["contiguous", "channels_last"]
     precision: Precision
     loss_scaling: Annotated[DynamicLossScaling | StaticLossScaling | NoLossScaling, Field(discriminator="kind")]
