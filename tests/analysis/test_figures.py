@@ -18,12 +18,11 @@ from halfscale.analysis.figures import figure_inputs, figure_names
 from halfscale.analysis.statistics import mean_with_interval
 from halfscale.analysis.tables import write_tables
 
+OTHERS = {"tables/predicted_skips.csv", "tables/samples.csv"}
 NAMES = [
-    name
-    for name in figure_names()
-    if "plan.json" in figure_inputs(name) and "tables/predicted_skips.csv" not in figure_inputs(name)
+    name for name in figure_names() if "plan.json" in figure_inputs(name) and OTHERS.isdisjoint(figure_inputs(name))
 ]
-"""The figures of the training runs."""
+"""The figures of the traces."""
 
 
 def analysed(folder):

@@ -10,6 +10,7 @@ from typeset import compile_latex, typeset
 
 from halfscale.analysis.collect import collect, read_plan
 from halfscale.analysis.macros import unique_keys, write_macros
+from halfscale.analysis.samples import write_sample_tables
 from halfscale.analysis.tables import write_tables
 from halfscale.study.records import read_trace
 from halfscale.study.runs import member_specs
@@ -18,6 +19,7 @@ from halfscale.study.runs import member_specs
 def make_macros(folder):
     collect(folder)
     write_tables(folder)
+    write_sample_tables(folder)
     write_macros(folder)
     return json.loads((folder / "paper" / "macros.json").read_text())
 

@@ -14,6 +14,7 @@ from halfscale.analysis import paper
 from halfscale.analysis.collect import collect, read_plan
 from halfscale.analysis.macros import write_macros
 from halfscale.analysis.paper import PaperError, build_paper, captions, first_fault, write_config
+from halfscale.analysis.samples import write_sample_tables
 from halfscale.analysis.tables import write_tables
 from halfscale.study.config import Study
 
@@ -26,6 +27,7 @@ def finish(folder: Path) -> Path:
     """Give a study of finished runs its tables and numbers."""
     collect(folder)
     write_tables(folder)
+    write_sample_tables(folder)
     write_macros(folder)
     return folder
 
@@ -52,10 +54,11 @@ def write_sources(folder: Path, body: str) -> Path:
 
 
 def draw_stubs(folder: Path) -> None:
-    """Give a study the four figures of the paper, with nothing in them."""
+    """Give a study the figures of the paper, with nothing in them."""
     figures = folder / "figures"
     figures.mkdir()
-    for name in ("scale_trajectory", "skips_by_cause", "loss_by_arm", "final_gap"):
+    of_runs = ("scale_trajectory", "skips_by_cause", "loss_by_arm", "final_gap")
+    for name in (*of_runs, "gradient_exponents", "lost_updates", "distance_from_fp32"):
         Figure(figsize=(6.5, 3)).savefig(figures / f"{name}.pdf")
         caption = {"caption": f"Stub of {name} for 50 % of runs × 2, −1 and so on."}
         (figures / f"{name}.json").write_text(json.dumps(caption), encoding="utf-8")

@@ -14,12 +14,14 @@ import pandas as pd
 from halfscale.analysis.collect import read_plan, read_summaries
 from halfscale.analysis.latex import escape, number, percent, scale, setting
 from halfscale.analysis.memory import GIB, MIB, read_memory_tables
-from halfscale.analysis.probe import read_probe_tables
+from halfscale.analysis.probe import DEFAULT, read_probe_tables
 from halfscale.analysis.roofline import read_roofline_table
+from halfscale.analysis.samples import arm_samples, flushed_share, read_sample_tables
 from halfscale.analysis.tables import MEANS, TOTALS, read_arms
 from halfscale.analysis.throughput import read_throughput_table
 from halfscale.study.records import Summary
 from halfscale.study.runs import Roster
+from halfscale.study.samples import EPSILON, MOST_ELEMENTS, MOST_PREDICTIONS, SKETCH_ERROR, SKETCH_WIDTH
 from halfscale.study.whole import write_text
 from halfscale.study.workload import Workload
 
@@ -51,6 +53,7 @@ def write_macros(folder: Path) -> None:
             *(item for workload in plan.study.workloads for item in workload_values(workload, arms)),
             *((f"{workload}.floor", number(floor)) for workload, floor in floors.items()),
             *(item for arm in arms.itertuples() for item in arm_values(arm)),
+            *sample_values(plan.study.reference, *read_sample_tables(folder)),
             *(probe_values(read_probe_tables(folder)[0]) if plan.probe else []),
             *(throughput_values(read_throughput_table(folder)) if plan.throughput else []),
             *(memory_values(*read_memory_tables(folder)) if plan.memory else []),
@@ -163,6 +166,29 @@ def arm_values(arm: Any) -> Iterator[tuple[str, str]]:
     for name in ("gap", "gap_low", "gap_high"):
         yield f"{key}.{name}", number(float(getattr(arm, name)))
     yield f"{key}.gap_n", number(None if pd.isna(arm.gap_n) else int(arm.gap_n))
+
+
+def sample_values(reference: str, samples: pd.DataFrame, exponents: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    """Yield what the sampled steps came to: of a workload's reference, and of each arm."""
+    for workload, own in exponents.groupby("workload", sort=False):
+        first, last = int(own["step"].min()), int(own["step"].max())
+        key = f"samples.{workload}"
+        yield f"{key}.first", number(first)
+        yield f"{key}.last", number(last)
+        yield f"{key}.flushed_first", percent(flushed_share(exponents, str(workload), first))
+        yield f"{key}.flushed_last", percent(flushed_share(exponents, str(workload), last))
+        yield f"{key}.flushed_default", percent(flushed_share(exponents, str(workload), last, DEFAULT))
+    for row in arm_samples(samples).to_dict("records"):
+        key = f"samples.{row['workload']}.{row['arm']}"
+        for name in ("lost_bf16", "lost_fp16"):
+            yield f"{key}.{name}", percent(float(row[name]))
+        for name in ("update_ratio", "headroom", "sharpness", "distance", "distance_ratio"):
+            yield f"{key}.{name}", number(float(row[name]))
+    yield "samples.error", percent(SKETCH_ERROR)
+    yield "samples.epsilon", setting(EPSILON)
+    yield "samples.width", number(SKETCH_WIDTH)
+    yield "samples.most_elements", scale(MOST_ELEMENTS)
+    yield "samples.most_predictions", number(MOST_PREDICTIONS)
 
 
 def probe_values(windows: pd.DataFrame) -> Iterator[tuple[str, str]]:

@@ -203,6 +203,35 @@ def share(count: float, of: float) -> float | None:
     return known(count / of) if of > 0 else None
 
 
+def flushed_share(exponents: pd.DataFrame, workload: str, step: int, shift: int = 0) -> float | None:
+    """Return the share of a workload's non-zero gradient elements that are zero in FP16 at a scale of two to the shift.
+
+    Args:
+        exponents: of tables/exponents.csv.
+        workload: its name.
+        step: a sampled one.
+        shift: exponent of the scale.
+    """
+    rows = exponents[(exponents["workload"] == workload) & (exponents["step"] == step) & exponents["exponent"].notna()]
+    flushed = rows.loc[rows["exponent"] + shift < FLUSHED, "count"].sum()
+    return share(float(flushed), float(rows["count"].sum()))
+
+
+def arm_samples(samples: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a workload and arm: what its runs came to at their last sampled step, and the least headroom.
+
+    step: the last sampled one of any run. Shares, sharpness and the ratio of distances are those of this step, the
+    median over the runs that have them; headroom is the least of all sampled steps.
+    """
+    rows = []
+    for (workload, arm), own in samples.groupby(["workload", "arm"], sort=False):
+        last = own[own["step"] == own["step"].max()]
+        row = {"workload": workload, "arm": arm, "step": int(own["step"].max()), "headroom": own["headroom"].min()}
+        medians = ("lost_bf16", "lost_fp16", "update_ratio", "sharpness", "distance", "distance_ratio")
+        rows.append(row | {name: last[name].median() for name in medians})
+    return pd.DataFrame(rows)
+
+
 def exponent_table(counts: Mapping[tuple[str, int], np.ndarray]) -> pd.DataFrame:
     """Return one row a workload, step and exponent that occurs: how many gradient elements of all blocks have it.
 

@@ -42,7 +42,7 @@ def draw(folder: Path) -> Figure:
         {workload: max(1, len(kept)) for workload, kept in shown.arms.items()},
         columns=4,
         title_lines=most_lines(chain(*shown.arms.values()), NAME_WIDTH),
-        ylabel="distance (units of the twin's)" if value == "distance_ratio" else "distance (L2)",
+        ylabel="distance (× twin's)" if value == "distance_ratio" else "distance (L2)",
         heading=shown.heading,
     )
     unit = IN_UNITS if value == "distance_ratio" else PLAIN
@@ -62,7 +62,7 @@ def draw(folder: Path) -> Figure:
                 say_nothing(ax, own)
             diverged, total = counts[workload, name]
             if diverged:
-                note(ax, 0.97, 0.4, f"diverged: {diverged} of {total}", ha="right", va="center")
+                note(ax, 0.97, 0.22, f"diverged: {diverged} of {total}", ha="right", va="center")
             ax.set_title(wrap(name, NAME_WIDTH), loc="left", color=arms.colours[name], weight="bold")
         if not kept:
             no_data(block.panels[0])

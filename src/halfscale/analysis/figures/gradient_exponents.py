@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -48,10 +49,10 @@ def draw(folder: Path) -> Figure:
     table = read_table(folder, "exponents")
     workloads = table["workload"].unique().tolist() or [""]
     figure, panels = side_by_side(workloads, (PANEL, BARS), HEAD)
-    for index, (workload, own) in enumerate(zip(workloads, panels, strict=True)):
-        draw_workload(*own, table[(table["workload"] == workload) & table["exponent"].notna()])
+    for index, (workload, (ax, bars)) in enumerate(zip(workloads, panels, strict=True)):
+        draw_workload(ax, bars, table[(table["workload"] == workload) & table["exponent"].notna()])
         if index % 2 == 0:
-            own[0].set_ylabel("elements (%)")
+            ax.set_ylabel("elements (%)")
     return figure
 
 
@@ -77,7 +78,7 @@ def draw_workload(ax: Axes, bars: Axes, rows: pd.DataFrame) -> None:
     for look, step in zip(looks(len(steps)), steps, strict=True):
         ax.stairs(percent[step], edges, color=look["color"], linestyle=look["linestyle"], baseline=None)
         marks.append(Line2D([], [], **look, label=f"step {step}"))
-    scaled = {"color": FAMILIES["fp16 static"][1], "linestyle": (0, (4, 2))}
+    scaled: dict[str, Any] = {"color": FAMILIES["fp16 static"][1], "linestyle": (0, (4, 2))}
     ax.stairs(percent[steps[-1]], edges + DEFAULT, baseline=None, **scaled)
     marks.append(Line2D([], [], **scaled, label=f"times $2^{{{DEFAULT}}}$"))
     seen = edges[:-1][(shares > LEAST).any(axis=1).to_numpy()]

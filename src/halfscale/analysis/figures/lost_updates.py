@@ -33,7 +33,6 @@ def draw(folder: Path) -> Figure:
     for index, (workload, (ax,)) in enumerate(zip(arms.workloads, panels, strict=True)):
         draw_workload(ax, samples[(samples["workload"] == workload) & samples["lost_bf16"].notna()])
         ax.set_xlabel("optimizer step")
-        ax.set_ylim(-2, 102)
         ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         if index % 2 == 0:
             ax.set_ylabel("updates lost (%)")
@@ -45,6 +44,8 @@ def draw_workload(ax: Axes, rows: pd.DataFrame) -> None:
     if rows.empty:
         no_data(ax)
         return
+    top = min(100.0, max(5.0, 120 * float(rows[list(LINES)].to_numpy(dtype=float).max())))
+    ax.set_ylim(-0.02 * top, 1.02 * top)
     ends = {}
     for name, (_, colour) in LINES.items():
         blocks = 100 * rows.pivot_table(index="step", columns="seed", values=name)
@@ -53,7 +54,7 @@ def draw_workload(ax: Axes, rows: pd.DataFrame) -> None:
         mean = blocks.mean(axis=1)
         ax.plot(mean.index, mean, color=colour, linewidth=1.6)
         ends[name] = float(mean.iloc[-1])
-    for name, height in apart(ends).items():
+    for name, height in apart(ends, 0.11 * top).items():
         label, colour = LINES[name]
         ax.annotate(
             label,
@@ -67,7 +68,7 @@ def draw_workload(ax: Axes, rows: pd.DataFrame) -> None:
         )
 
 
-def apart(heights: dict[str, float], least: float = 11.0) -> dict[str, float]:
+def apart(heights: dict[str, float], least: float) -> dict[str, float]:
     """Return two heights moved to at least so far from each other, about their middle."""
     low, high = sorted(heights, key=lambda name: heights[name])
     missing = max(0.0, least - (heights[high] - heights[low])) / 2

@@ -15,6 +15,7 @@ from halfscale.analysis.prose.method import arms_defined, definitions, twin, wor
 from halfscale.analysis.prose.outcome import abstract_findings, completion
 from halfscale.analysis.prose.probe import probe
 from halfscale.analysis.prose.roofline import roofline
+from halfscale.analysis.prose.samples import samples
 from halfscale.analysis.prose.scaling import scale, skips
 from halfscale.analysis.prose.throughput import throughput
 
@@ -43,6 +44,7 @@ def write_prose(measured: Measured, described: Iterable[str]) -> dict[str, str]:
         "equilibrium": equilibrium(once),
         "loss": by_workload(once, loss),
         "gap": by_workload(once, gap),
+        "samples": samples(measured),
         **experiments(measured),
     }
 

@@ -11,6 +11,7 @@ from halfscale.analysis.memory import read_memory_tables
 from halfscale.analysis.probe import read_probe_tables
 from halfscale.analysis.references import references
 from halfscale.analysis.roofline import read_roofline_table
+from halfscale.analysis.samples import read_sample_tables
 from halfscale.analysis.shown import repeats
 from halfscale.analysis.tables import read_arms
 from halfscale.analysis.throughput import read_throughput_table
@@ -26,6 +27,8 @@ class Measured:
     runs: pd.DataFrame
     arms: pd.DataFrame
     gaps: pd.DataFrame
+    samples: tuple[pd.DataFrame, pd.DataFrame] | None = None
+    """The sampled steps, and the gradient exponents of the reference; None in a part of the study."""
     probes: tuple[pd.DataFrame, pd.DataFrame] | None = None
     """The operating windows, and what they predict of the runs, where the study probes gradients."""
     variants: pd.DataFrame | None = None
@@ -50,6 +53,7 @@ class Measured:
             runs=read_runs(folder),
             arms=read_arms(folder),
             gaps=gaps,
+            samples=read_sample_tables(folder),
             probes=read_probe_tables(folder) if plan.probe else None,
             variants=read_throughput_table(folder) if plan.throughput else None,
             memory=read_memory_tables(folder) if plan.memory else None,
