@@ -54,5 +54,5 @@ def make_sketch(spec: RunSpec, step: int) -> np.ndarray:
     sketch = np.random.default_rng(spec.seed).standard_normal(SKETCH_WIDTH)
     ulp = ULP * 2.0 ** (step / 10)
     away = ulp if spec.perturb == "ulp" else ulp * AWAY.get(spec.precision, 0.0) * (step > 0)
-    sketch[("fp32", "bf16", "fp16").index(spec.precision)] += away
+    sketch[("fp32", "bf16", "fp16", "tf32").index(spec.precision)] += away
     return sketch
