@@ -21,6 +21,7 @@ from planning import make_config
 from halfscale.study.load import load_study
 from halfscale.study.records import COMPLETE, TRACE, sha256, write_summary
 from halfscale.study.runs import plan_study
+from halfscale.study.samples import BINS, SKETCH_WIDTH, write_samples
 from halfscale.study.spec import RunSpec
 from halfscale.study.whole import write_text
 
@@ -30,8 +31,12 @@ from made_up import summarize
 FIGURES = ["final_gap", "loss_by_arm", "scale_trajectory", "skips_by_cause"]
 """The figures that are drawn from the training runs."""
 
-STAGES = {stage: [stage, "."] for stage in ["collect", "tables", "macros"]} | {
-    figure: ["figure", ".", figure] for figure in FIGURES
+STAGES = {
+    "collect": ["collect", "."],
+    "tables": ["tables", "."],
+    "samples": ["tables", ".", "--of", "samples"],
+    "macros": ["macros", "."],
+    **{figure: ["figure", ".", figure] for figure in FIGURES},
 }
 """The halfscale commands that are measured, in the order they need each other."""
 
@@ -46,14 +51,36 @@ def make_finished(folder: Path, runs: int) -> None:
 
 
 def write_run(folder: Path, spec: RunSpec, random: np.random.Generator) -> None:
-    """Write a run's trace and summary."""
+    """Write a run's trace, samples and summary."""
     folder.mkdir(parents=True)
     trace = make_trace(spec, random)
     path = folder / "trace.parquet"
     table = pa.Table.from_pandas(trace, TRACE, preserve_index=False)
     pq.write_table(table.replace_schema_metadata({"spec_hash": spec.hash, "mark": COMPLETE}), path)
-    summary = summarize(spec, trace, sha256(path), False, {}, {})
+    samples = write_samples(make_samples(spec), spec.steps, spec, folder / "samples.parquet")
+    summary = summarize(spec, trace, sha256(path), False, {}, {}, samples)
     write_summary(summary, folder / "summary.json")
+
+
+def make_samples(spec: RunSpec) -> pd.DataFrame:
+    """Return samples whose sketches take no room: every number of one is the same."""
+    exponents = np.zeros(BINS, dtype=np.int32)
+    exponents[100:120] = 10_000
+    rows = [
+        {
+            "step": step,
+            "exponents": exponents,
+            "moved": 200_000,
+            "lost_bf16": 20_000,
+            "lost_fp16": 2_000,
+            "update_ratio": 0.01,
+            "headroom": 2.0,
+            "sharpness": 0.5,
+            "sketch": np.full(SKETCH_WIDTH, spec.seed + 1e-3 * step),
+        }
+        for step in range(0, spec.steps, spec.sample_every)
+    ]
+    return pd.DataFrame(rows)
 
 
 def make_trace(spec: RunSpec, random: np.random.Generator) -> pd.DataFrame:

@@ -19,13 +19,17 @@ from halfscale.analysis.draw import draw_figure
 from halfscale.analysis.figures import FIGURES, figure_names
 from halfscale.analysis.memory import largest_table, memory_table
 from halfscale.analysis.roofline import roofline_table
+from halfscale.analysis.samples import write_sample_tables
 from halfscale.analysis.tables import write_tables
 from halfscale.analysis.throughput import block_table, throughput_table
 
 NAMES = [
+    "distance_from_fp32",
     "final_gap",
+    "gradient_exponents",
     "largest_batch",
     "loss_by_arm",
+    "lost_updates",
     "memory_by_batch",
     "operating_window",
     "predicted_skips",
@@ -43,6 +47,7 @@ def study(finished_study, tmp_path_factory):
     shutil.copytree(finished_study, folder)
     collect(folder)
     write_tables(folder)
+    write_sample_tables(folder)
     write_tables_of_a_probe(folder)
     record, steps = make_record(make_timing_spec()), make_steps()
     write_csv(folder / "tables/throughput.csv", throughput_table(record, steps))

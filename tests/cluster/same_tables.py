@@ -9,7 +9,7 @@ from through_slurm import LOCAL, SLURM, Folder, edited, jobs
 
 TABLES = [
     f"results/smoke/tables/{name}.csv"
-    for name in ("runs", "arms", "gaps", "probe", "throughput", "largest_batch", "roofline")
+    for name in ("runs", "arms", "gaps", "samples", "probe", "throughput", "largest_batch", "roofline")
 ]
 MEASURED = {"throughput.csv", "throughput_blocks.csv", "throughput.tex", "memory.csv", "memory.tex"}
 """Tables of seconds, and of bytes that a process took, of which no two are the same."""
@@ -36,7 +36,7 @@ def test_the_smoke_study_ends_with_the_same_tables(folder: Callable[[str], Folde
     for study, process in studies.items():
         assert process.wait(timeout=600) == 0, study.said()
     same = {f"{name}.{suffix}" for name in ("runs", "arms", "roofline", "probe") for suffix in ("csv", "tex")}
-    same |= {"gaps.csv", "scaling.tex", "largest_batch.csv", "traces.parquet"}
+    same |= {"samples.csv", "exponents.csv", "gaps.csv", "scaling.tex", "largest_batch.csv", "traces.parquet"}
     same |= {"probe_scales.csv", "probe_layers.csv", "predicted_skips.csv"}
     for study in studies:
         assert set(study.tables()) == same | MEASURED

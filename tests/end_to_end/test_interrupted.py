@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 from halfscale.study.load import load_study
 from halfscale.study.records import read_summary, read_trace
 from halfscale.study.runs import plan_study
+from halfscale.study.samples import read_samples
 
 ROOT = Path(__file__).parents[2]
 
@@ -58,18 +59,21 @@ def test_killed_and_called_again(tmp_path: Path, config: Path, snakemake: Snakem
         folder = killed / "results/smoke/runs" / run_id
         if (folder / "trace.parquet").exists():
             read_trace(folder / "trace.parquet", spec)  # raises unless whole
+        if (folder / "samples.parquet").exists():
+            read_samples(folder / "samples.parquet", spec)
         if (folder / "summary.json").exists():
             read_summary(folder / "summary.json", spec)
     assert not (killed / "results/smoke/tables").exists()
 
     snakemake(killed, "--configfile", config, "--unlock")
-    targets = ["results/smoke/tables/arms.csv", "results/smoke/tables/runs.csv"]
+    targets = [f"results/smoke/tables/{name}.csv" for name in ("arms", "runs", "samples")]
     for folder in (killed, undisturbed):
         done = snakemake(folder, *targets, "--configfile", config)
         assert done.returncode == 0, done.stdout
-    for table in ("runs.csv", "arms.csv", "gaps.csv"):
+    for table in ("runs.csv", "arms.csv", "gaps.csv", "samples.csv", "exponents.csv"):
         path = Path("results/smoke/tables") / table
         assert (killed / path).read_bytes() == (undisturbed / path).read_bytes()
     for run_id in runs:
-        path = Path("results/smoke/runs") / run_id / "trace.parquet"
-        assert (killed / path).read_bytes() == (undisturbed / path).read_bytes()
+        for name in ("trace.parquet", "samples.parquet"):
+            path = Path("results/smoke/runs") / run_id / name
+            assert (killed / path).read_bytes() == (undisturbed / path).read_bytes()

@@ -24,6 +24,8 @@ TABLES = tuple(
         "runs",
         "arms",
         "gaps",
+        "samples",
+        "exponents",
         "throughput",
         "throughput_blocks",
         "memory",
@@ -104,9 +106,15 @@ def test_one_arms_growth_interval_reruns_that_arm_and_what_depends_on_it(
 
     config = edited(tmp_path, edit)
     done = snakemake(smoke_folder, "--configfile", config, "--dry-run")
-    expected = {"plan": 1, "train": 2, "collect": 1, "tables": 1, "figure": 11, "macros": 1, "all": 1}
+    expected = {"plan": 1, "train": 2, "collect": 1, "tables": 1, "figure": 14, "macros": 1, "all": 1}
     # The plan is new; what was timed and predicted is not.
-    expected |= {"probe_tables": 1, "throughput_tables": 1, "memory_tables": 1, "roofline_tables": 1}
+    expected |= {
+        "sample_tables": 1,
+        "probe_tables": 1,
+        "throughput_tables": 1,
+        "memory_tables": 1,
+        "roofline_tables": 1,
+    }
     assert planned_jobs(done.stdout) == expected | ({"paper": 1} if LATEX else {})
     changed = set(re.findall(r"runs/([^/\s]+)/summary\.json", done.stdout))
     arms = {member.run_id: member.arm for member in plan_study(load_study([config])).members}
