@@ -40,6 +40,11 @@ def test_two_classes_at_even_odds() -> None:
     assert sharpness(loss, worst).item() == pytest.approx(expected, rel=1e-9)
 
 
+def test_targets_that_the_loss_ignores_are_left_out() -> None:
+    logits, targets = torch.randn(4, 3), torch.tensor([2, -100, 1, -100])
+    assert worst_loss(logits, targets, EPSILON).item() == worst_loss(logits[::2], targets[::2], EPSILON).item()
+
+
 def test_without_a_box_it_is_the_loss() -> None:
     logits, targets = torch.randn(7, 3), torch.tensor([0, 1, 2, 0, 1, 2, 0])
     assert worst_loss(logits, targets, 0.0).item() == cross_entropy(logits, targets).item()

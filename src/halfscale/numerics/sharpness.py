@@ -13,12 +13,12 @@ def worst_loss(logits: Tensor, targets: Tensor, epsilon: float) -> Tensor:
 
     Args:
         logits: (N, classes), floating point.
-        targets: (N,), int64.
+        targets: (N,), int64; those that cross_entropy ignores, such as -100, are left out.
         epsilon: half the width of the box, relative to |z_i| + 1 (Keskar et al. 2017, arXiv 1609.04836, in the logits as
             by Lee et al. 2024, arXiv 2405.18710).
     """
     reach = epsilon * (logits.abs() + 1)
-    right = torch.zeros_like(reach, dtype=torch.bool).scatter_(1, targets[:, None], True)
+    right = torch.zeros_like(reach, dtype=torch.bool).scatter_(1, targets.clamp(min=0)[:, None], True)
     return cross_entropy(logits + torch.where(right, -reach, reach), targets)
 
 
