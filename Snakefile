@@ -11,6 +11,7 @@ include: "workflow/rules/probe.smk"
 include: "workflow/rules/throughput.smk"
 include: "workflow/rules/memory.smk"
 include: "workflow/rules/roofline.smk"
+include: "workflow/rules/practices.smk"
 include: "workflow/rules/paper.smk"
 
 

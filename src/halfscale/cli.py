@@ -45,6 +45,7 @@ class Part(StrEnum):
     THROUGHPUT = "throughput"
     MEMORY = "memory"
     ROOFLINE = "roofline"
+    PRACTICES = "practices"
 
 
 def show_version(asked: bool) -> None:
@@ -226,6 +227,32 @@ def roofline(
 
 
 @app.command()
+def practices(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for steps.parquet and practices.json.")],
+    spec: Annotated[str | None, typer.Option(help="A spec, as JSON text or as a file that holds it.")] = None,
+    config: Config = None,
+    case: Annotated[str | None, typer.Option(help="In place of --spec: a case of the config's practices.")] = None,
+) -> None:
+    """Measure wrong ways to train in half precision, and remedies for overflow, against the right way in blocks."""
+    from halfscale.study.choose import choose_practices, parse_spec
+    from halfscale.study.practices import PracticesSpec
+
+    chosen = parse_spec(spec, PracticesSpec) if spec else choose_practices(config or [DEFAULT_CONFIG], case)
+
+    from halfscale.analysis.practices import describe_practices
+    from halfscale.instruments.practices import practices as measure_practices
+    from halfscale.machine.leases import leased_device
+    from halfscale.progress import step_bar
+
+    device = chosen.treatments[0].run.device
+    with leased_device(device), step_bar("practices", len(chosen.runs())) as advance:
+        record = measure_practices(chosen, output, advance)
+    typer.echo(describe_practices(case or "", record))
+    for name in ("steps.parquet", "practices.json"):
+        typer.echo(output / name)
+
+
+@app.command()
 def collect(folder: Folder) -> None:
     """Gather a study's runs into one table and one trace file."""
     from halfscale.analysis.collect import collect as collect_runs
@@ -251,6 +278,8 @@ def tables(folder: Folder, of: Annotated[Part, typer.Option(help="Which part of 
             from halfscale.analysis.memory import write_memory_tables as write
         case Part.ROOFLINE:
             from halfscale.analysis.roofline import write_roofline_tables as write
+        case Part.PRACTICES:
+            from halfscale.analysis.practices import write_practices_tables as write
     write(folder)
     for path in sorted((folder / "tables").iterdir()):
         typer.echo(path)

@@ -73,6 +73,7 @@ MISSING_TABLES = {
         (PLAN.throughput, ("throughput", "throughput_blocks")),
         (PLAN.memory, ("memory", "largest_batch")),
         (PLAN.roofline, ("roofline",)),
+        (PLAN.practices, ("practices", "practices_runs")),
     )
     for table in tables
     if not cases
@@ -117,14 +118,18 @@ def experiment_records():
     probes = [
         f"{FOLDER}/probe/{workload}/{name}" for workload in PLAN.probe for name in ("gradients.parquet", "probe.json")
     ]
+    practices = [
+        f"{FOLDER}/practices/{case}/{name}" for case in PLAN.practices for name in ("steps.parquet", "practices.json")
+    ]
     memory = [f"{FOLDER}/memory/{case}/memory.json" for case in PLAN.memory]
-    return probes + timings + memory + [f"{FOLDER}/roofline/{case}/roofline.json" for case in PLAN.roofline]
+    roofline = [f"{FOLDER}/roofline/{case}/roofline.json" for case in PLAN.roofline]
+    return probes + timings + practices + memory + roofline
 
 
 def experiment_tables(ending):
     """The main table of everything that the study measures beside its runs."""
-    done = {"probe": PLAN.probe, "throughput": PLAN.throughput, "memory": PLAN.memory, "roofline": PLAN.roofline}
-    return [f"{FOLDER}/tables/{name}.{ending}" for name, cases in done.items() if cases]
+    done = ("probe", "throughput", "memory", "roofline", "practices")
+    return [f"{FOLDER}/tables/{name}.{ending}" for name in done if getattr(PLAN, name)]
 
 
 def spec_of(wildcards):
@@ -169,6 +174,15 @@ def roofline_code_of(wildcards):
     return instrument_digest("halfscale.instruments.roofline", PLAN.roofline[wildcards.case].case.model, None)
 
 
+def practices_of(wildcards):
+    return PLAN.practices[wildcards.case].canonical()
+
+
+def practices_code_of(wildcards):
+    run = PLAN.practices[wildcards.case].treatments[0].run
+    return instrument_digest("halfscale.instruments.practices", run.model, run.data)
+
+
 def run_records(wildcards):
     """The records of every distinct run of the study."""
     names = ("trace.parquet", "samples.parquet", "summary.json")
@@ -189,6 +203,7 @@ def figure_category(wildcards):
         "memory": "Memory",
         "largest_batch": "Memory",
         "roofline": "Roofline",
+        "practices": "Practices",
     }
     first = os.path.basename(figure_inputs(wildcards.figure)[0]).removesuffix(".csv")
     return of_tables.get(first, "Stability")

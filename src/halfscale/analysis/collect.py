@@ -32,10 +32,10 @@ TRACES = pa.schema(
 ROW_GROUP = 100_000
 """Rows of traces.parquet that are written at once: with a row group a run, its index would grow with the runs."""
 
-NAMES = ["workload", "arm", "run_id", "reference"]
-"""Columns of names, which stay text whatever they look like."""
+NAMES = ["workload", "arm", "run_id", "reference", "case", "pitfall", "bad_where", "said"]
+"""Columns of text, which stays text whatever it looks like."""
 
-WHOLE_NUMBERS = ["growth_interval", "first_bad_step", "gap_n"]
+WHOLE_NUMBERS = ["growth_interval", "first_bad_step", "gap_n", "later_steps", "later_finite"]
 """Columns of whole numbers that may be empty."""
 
 COUNTS = ["steps", "updates", "skipped", "overflows", "growths", "backoffs"]

@@ -34,7 +34,7 @@ def same_settings(arm: Arm, other: Arm) -> bool:
     """Return whether two arms are the same but for learning rate, fallback, name and workloads."""
 
     def settings(arm: Arm) -> tuple[object, ...]:
-        return arm.precision, arm.effective_loss_scaling, arm.perturb, arm.inject
+        return arm.precision, arm.effective_loss_scaling, arm.perturb, arm.inject, arm.fp32_modules, arm.layer_scales
 
     return settings(arm) == settings(other)
 

@@ -1,7 +1,7 @@
 """Divergence: when a run has gone wrong for good, since when, and where. A result, not an error."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,14 +20,22 @@ class Divergence:
     """What was bad there, such as "loss" or "parameter layer1.0.conv1.weight"."""
 
 
-def find_nonfinite(fetched: list[Fetched], model: nn.Module, buffers: dict[str, Tensor]) -> Divergence | None:
+def find_nonfinite(
+    fetched: list[Fetched], model: nn.Module, buffers: dict[str, Tensor], passed_over: Collection[int] = ()
+) -> Divergence | None:
     """Return the first step with a non-finite loss, update or buffer; None where all are finite.
 
     Parameters become non-finite by an update applied with non-finite gradients, which the trace shows to the step, or
     by one too large for FP32, which the next loss shows. The model is looked at just to name the tensor.
+
+    Args:
+        fetched: what the telemetry gave, a step each.
+        model: as it is after these steps.
+        buffers: those of its buffers that are watched, by name.
+        passed_over: steps whose loss does not matter.
     """
     for row, buffers_finite in fetched:
-        if not math.isfinite(row["loss"]):
+        if not math.isfinite(row["loss"]) and row["step"] not in passed_over:
             return Divergence(row["step"], "loss")
         if row["overflow"] and not row["skipped"]:
             return Divergence(row["step"], f"parameter {first_nonfinite(model.named_parameters()) or 'update'}")

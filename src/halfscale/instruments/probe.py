@@ -126,7 +126,7 @@ def gradients_of(run: Run, batch: Batch, effective: Effective, scale: float) -> 
     devices = [torch.cuda.current_device()] if run.device == "cuda" else []
     with torch.random.fork_rng(devices), arithmetic(effective.precision, effective.backend):
         loss, _ = forward(run.model, batch, effective, run.spec.memory_format)
-        (loss * scale).backward()
+        (loss * run.spec.loss_factor * scale).backward()
     gradients = {
         name: torch.zeros_like(each) if each.grad is None else each.grad
         for name, each in run.model.named_parameters()

@@ -8,12 +8,14 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from halfscale.instruments.describe import describe_effective
+from halfscale.instruments.modules import treat_modules
 from halfscale.instruments.sampler import Sampler
 from halfscale.instruments.setup import make_model, make_optimizer, make_schedule
 from halfscale.instruments.telemetry import Telemetry
 from halfscale.machine.devices import be_deterministic
 from halfscale.numerics.loss_scaling import make_scaler
 from halfscale.numerics.precision import (
+    AUTOCAST,
     DeviceType,
     choose_backend,
     choose_device,
@@ -58,6 +60,9 @@ def prepare(spec: RunSpec) -> Run:
     set_reduced_precision_reduction(spec.reduced_precision_reduction)
     model = make_model(spec, device)
     data = build_data(spec.data, spec.seed, spec.data_args)
+    if spec.pitfall == "half_weights":
+        model.to(AUTOCAST[precision])
+    treat_modules(model, spec.fp32_modules if precision == spec.precision else [], spec.layer_scales, device)
     optimizer = make_optimizer(spec.optimizer, model)
     # A run that fell back to fp32 needs no loss scaling either.
     scaling = spec.loss_scaling if precision == spec.precision else NoLossScaling(kind="none")

@@ -13,6 +13,7 @@ from halfscale.instruments.divergence import Divergence, find_explosion, find_no
 from halfscale.instruments.evaluate import evaluate
 from halfscale.instruments.forward import forward
 from halfscale.instruments.norms import norms_and_largest, norms_of, total_norm
+from halfscale.instruments.pitfalls import after_unscaling, before_unscaling, differentiated_loss, is_passed_over
 from halfscale.instruments.run import Run, prepare
 from halfscale.instruments.setup import TrainingError
 from halfscale.instruments.summarise import summarise
@@ -22,6 +23,7 @@ from halfscale.numerics.precision import arithmetic
 from halfscale.study.records import Summary, write_summary, write_trace
 from halfscale.study.samples import write_samples
 from halfscale.study.spec import RunSpec
+from halfscale.workloads.batch import Batch
 
 
 def train(spec: RunSpec, folder: Path, progress: Callable[[int], None] = lambda step: None) -> Summary:
@@ -82,11 +84,18 @@ def take_steps(run: Run, checkpoints: Checkpoints, progress: Callable[[int], Non
         due = take_step(run, step)
         progress(step + 1)
         if due or step + 1 == steps:
-            divergence = find_nonfinite(run.telemetry.fetch(), run.model, run.telemetry.buffers)
+            divergence = fetch_and_check(run)
             if divergence is not None:
                 return divergence
             checkpoints.save_if_due(step + 1)
     return find_nonfinite_parameter(run.model, steps - 1)
+
+
+def fetch_and_check(run: Run) -> Divergence | None:
+    """Bring the steps since the last fetch to the host; return where they went wrong, if they did."""
+    fetched = run.telemetry.fetch()
+    passed_over = {each.row["step"] for each in fetched if is_passed_over(run, each)}
+    return find_nonfinite(fetched, run.model, run.telemetry.buffers, passed_over)
 
 
 def take_step(run: Run, step: int) -> bool:
@@ -95,22 +104,26 @@ def take_step(run: Run, step: int) -> bool:
     loss, oracle_loss = accumulate_gradients(run, step)
     scaled = run.scaler.is_enabled()
     scale = scale_tensor(run.scaler) if scaled else None
+    before_unscaling(run, parameters(run))
     run.scaler.unscale_(run.optimizer)
     received = [parameter for parameter in parameters(run) if parameter.grad is not None]
     gradients = [parameter.grad for parameter in received if parameter.grad is not None]
+    after_unscaling(run, gradients)
     norms, grad_max = norms_and_largest(gradients) if sampler else (norms_of(gradients), None)
     grad_norm = total_norm(norms)
     if sampler:
         sampler.see_gradient(gradients)
         sampler.see_weights()
-    if run.spec.clip_norm is not None:  # after unscaling, so that the threshold means the same at every scale
+    if run.spec.clip_norm is not None and run.spec.pitfall != "clip_before_unscale":
+        # After unscaling, so that the threshold means the same at every scale.
         clip_grads_with_norm_(parameters(run), run.spec.clip_norm, grad_norm)
     lr = float(run.optimizer.param_groups[0]["lr"])
     before = run.updates
     run.scaler.step(run.optimizer)
     overflow = found_inf(run.scaler, run.optimizer) if scaled else None
-    run.scaler.update()
-    if run.updates > before:  # a skipped step does not advance the schedule
+    if run.spec.pitfall != "update_forgotten":
+        run.scaler.update()
+    if run.updates > before or run.spec.pitfall == "schedule_on_skipped":  # a skipped step does not advance it
         run.schedule.step()
     sample = sampler.finish() if sampler else None
     run.optimizer.zero_grad()
@@ -144,20 +157,37 @@ def accumulate_gradients(run: Run, step: int) -> tuple[Tensor, Tensor | None]:
     oracle_losses: list[Tensor] = []
     for micro in range(spec.accumulate):
         batch = run.data.batch(step * spec.accumulate + micro, spec.batch_size)
+        fault = spec.inject.kind if spec.inject and micro == 0 and step in spec.inject.steps else None
+        if fault == "large_input":
+            batch = with_a_large_input(batch)
         with arithmetic(run.effective.precision, run.effective.backend):
             loss, logits = forward(run.model, batch, run.effective, spec.memory_format)
-            run.scaler.scale(loss / spec.accumulate).backward()
+            differentiated = spec.loss_factor * differentiated_loss(run, loss, logits, batch.targets)
+            run.scaler.scale(differentiated / spec.accumulate).backward()
         losses.append(loss.detach())
         if run.sampler.due(step):
             run.sampler.see_logits(logits.detach(), batch.targets)
         if batch.oracle_loss is not None:
             oracle_losses.append(batch.oracle_loss)
-        if spec.inject is not None and micro == 0 and step in spec.inject.steps:
+        if fault == "inf_gradient":
             make_a_gradient_infinite(run)
     if step == 0 and all(parameter.grad is None for parameter in parameters(run)):
         raise TrainingError(f"model = {spec.model!r}: no parameter received a gradient; is its output detached?")
     mean_oracle_loss = torch.stack(oracle_losses).mean() if oracle_losses else None
     return torch.stack(losses).mean(), mean_oracle_loss
+
+
+def with_a_large_input(batch: Batch) -> Batch:
+    """Inject an overflow of FP16 and of no other format: the first number of a batch becomes 2^17.
+
+    Raises:
+        TrainingError: its inputs are no numbers but tokens.
+    """
+    if not batch.inputs.is_floating_point():
+        raise TrainingError("inject: large_input needs inputs that are numbers, such as images; these are tokens")
+    inputs = batch.inputs.clone()
+    inputs[(0,) * inputs.dim()] = 2.0**17
+    return batch._replace(inputs=inputs)
 
 
 def make_a_gradient_infinite(run: Run) -> None:

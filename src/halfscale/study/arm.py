@@ -1,8 +1,9 @@
 """An arm: a treatment, that is precision, loss scaling, and whatever else differs."""
 
-from typing import Annotated, Literal
+import math
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from halfscale.study.model import Model, Name
 
@@ -56,14 +57,52 @@ LossScaling = Annotated[
 class Inject(Model):
     """A fault plan: make overflow happen at given steps."""
 
-    kind: Literal["inf_gradient"]
+    kind: Literal["inf_gradient", "large_input"]
+    """inf_gradient: one gradient becomes infinite. large_input: one number of the batch becomes 2^17, which FP32 and
+    BF16 hold and FP16 does not."""
     steps: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
-    """Steps, counted from 0, in whose first micro-batch one gradient becomes infinite."""
+    """Steps, counted from 0, in whose first micro-batch that happens."""
 
     @field_validator("steps")
     @classmethod
     def sort(cls, steps: list[int]) -> list[int]:
         return sorted(set(steps))
+
+
+Pitfall = Literal[
+    "clip_before_unscale",
+    "update_forgotten",
+    "unscaled_twice",
+    "unscaled_by_hand",
+    "half_weights",
+    "half_loss",
+    "schedule_on_skipped",
+    "overflow_ignored",
+]
+"""A wrong way to train in half precision, done on purpose.
+
+clip_before_unscale: the gradient is clipped while it is still multiplied by the loss scale.
+update_forgotten: scaler.update() is never called.
+unscaled_twice: scaler.unscale_() is called twice in a step.
+unscaled_by_hand: the gradient is divided by the scale by hand after scaler.unscale_() has done so.
+half_weights: the weights, and with them gradients and optimizer state, are 16-bit numbers, with no FP32 copy.
+half_loss: the loss is taken of 16-bit logits, in 16 bits.
+schedule_on_skipped: a skipped step advances the learning-rate schedule.
+overflow_ignored: training goes on after a forward pass that overflowed, since the scaler skipped that step's update.
+"""
+
+NEED_A_SCALER = (
+    "clip_before_unscale",
+    "update_forgotten",
+    "unscaled_twice",
+    "unscaled_by_hand",
+    "schedule_on_skipped",
+    "overflow_ignored",
+)
+"""Pitfalls that do nothing where nothing is scaled."""
+
+NEED_16_BITS = ("half_weights", "half_loss")
+"""Pitfalls that do nothing in FP32."""
 
 
 class Arm(Model):
@@ -85,8 +124,42 @@ class Arm(Model):
     """What to do where the device has no such precision: refuse by name, or run in fp32 and say so."""
     inject: Inject | None = None
     """A fault plan; none when left out."""
+    pitfall: Pitfall | None = None
+    """A wrong way, done on purpose; none when left out. Only for the arms of experiments.practices."""
+    fp32_modules: list[Annotated[str, Field(min_length=1)]] = Field(default=[])
+    """Modules, named as in model.named_modules(), whose forward pass runs with autocast off and on FP32 inputs."""
+    layer_scales: dict[str, Annotated[float, Field(ge=2.0**-24, le=2.0**24)]] = Field(default={})
+    """By module, a power of two by which the gradient is multiplied within that module alone."""
     workloads: Annotated[list[Name], Field(min_length=1)] | None = None
     """The workloads this arm is for; all of them when left out."""
+
+    @field_validator("fp32_modules")
+    @classmethod
+    def sort_modules(cls, names: list[str]) -> list[str]:
+        return sorted(set(names))
+
+    @field_validator("layer_scales")
+    @classmethod
+    def powers_of_two(cls, scales: dict[str, float]) -> dict[str, float]:
+        for module, scale in scales.items():
+            if math.frexp(scale)[0] != 0.5:
+                raise ValueError(f"{module}: {scale:g} is no power of two; allowed: powers of two, 2^-24 to 2^24")
+        return dict(sorted(scales.items()))
+
+    @model_validator(mode="after")
+    def pitfall_can_happen(self) -> Self:
+        lacking = ""
+        if self.pitfall in NEED_A_SCALER and self.effective_loss_scaling.kind == "none":
+            lacking = "does nothing where nothing is scaled; allowed: with loss_scaling dynamic or static, in effect"
+        elif self.pitfall in NEED_16_BITS and self.precision not in ("fp16", "bf16"):
+            lacking = f"does nothing in {self.precision}; allowed: with precision fp16 or bf16"
+        elif self.pitfall and self.fallback != "none":
+            lacking = f"cannot be had with fallback = {self.fallback!r}; allowed: fallback none"
+        elif self.pitfall == "half_weights" and self.fp32_modules:
+            lacking = "has no FP32 weights for fp32_modules to run on; allowed: without fp32_modules"
+        if lacking:
+            raise ValueError(f"pitfall = {self.pitfall!r}: {lacking}")
+        return self
 
     @property
     def effective_loss_scaling(self) -> DynamicLossScaling | StaticLossScaling | NoLossScaling:

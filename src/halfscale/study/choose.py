@@ -10,6 +10,7 @@ from halfscale.study.explain import explain
 from halfscale.study.identity import Spec
 from halfscale.study.load import ConfigError, load_study
 from halfscale.study.memory import MemorySpec
+from halfscale.study.practices import PracticesSpec
 from halfscale.study.probe import ProbeSpec
 from halfscale.study.roofline import RooflineSpec
 from halfscale.study.runs import plan_study
@@ -98,6 +99,15 @@ def choose_roofline(config: Sequence[Path], case: str | None) -> RooflineSpec:
         ConfigError: the config is bad, or it has no such case.
     """
     return choose_named(plan_study(load_study(config)).roofline, "--case", case)
+
+
+def choose_practices(config: Sequence[Path], case: str | None) -> PracticesSpec:
+    """Return the practices spec of a case.
+
+    Raises:
+        ConfigError: the config is bad, or it has no such case.
+    """
+    return choose_named(plan_study(load_study(config)).practices, "--case", case)
 
 
 def choose_named(specs: Mapping[str, AnySpec], option: str, name: str | None) -> AnySpec:

@@ -3,7 +3,6 @@
 Field names are the field's own terms and stay the same in tables, figures and the paper.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal, Self
@@ -12,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from halfscale.study.arm import Arm
 from halfscale.study.experiments import Experiments
+from halfscale.study.fit import check_fit
 from halfscale.study.model import Count, Model, Name
 from halfscale.study.sweep import Sweep, expand_sweeps
 from halfscale.study.workload import Workload
@@ -62,6 +62,11 @@ class Study(Model):
         refuse_duplicates("sweeps: name ", [sweep.name for sweep in self.sweeps])
         refuse_duplicates("arms: name ", [arm.name for arm in arms])
         for arm in arms:
+            if arm.pitfall:
+                raise ValueError(
+                    f"arms[{arm.name}].pitfall = {arm.pitfall!r}: a wrong way is no arm of the study; allowed: in the "
+                    "arms of experiments.practices, where it is called one"
+                )
             for name in arm.workloads or []:
                 refuse_unknown(f"arms[{arm.name}].workloads: ", name, "workload", workloads)
         probe = self.experiments.probe
@@ -85,17 +90,7 @@ class Study(Model):
             members = [arm for arm in arms if arm.workloads is None or workload.name in arm.workloads]
             check_reference(self.reference, workload.name, members)
             for arm in members:
-                lr = workload.optimizer.lr * arm.lr_factor
-                if not 0 < lr < math.inf:
-                    raise ValueError(
-                        f"arms[{arm.name}].lr_factor = {arm.lr_factor}: makes the learning rate of workload "
-                        f"{workload.name!r} {lr}; allowed: what leaves it finite and above 0"
-                    )
-                if arm.inject and arm.inject.steps[-1] >= workload.steps:
-                    raise ValueError(
-                        f"arms[{arm.name}].inject.steps: {arm.inject.steps[-1]} is past the end of workload "
-                        f"{workload.name!r}; allowed: 0 to {workload.steps - 1}"
-                    )
+                check_fit(arm, workload)
         return self
 
     def seeds_of(self, workload: Workload) -> list[int]:
@@ -124,8 +119,9 @@ def check_reference(reference: str, workload: str, arms: list[Arm]) -> None:
         raise ValueError(f"reference = {reference!r}: workload {workload!r} has no such arm; its arms: {names}")
     arm = found[0]
     scaled = arm.effective_loss_scaling.kind != "none"
-    if arm.precision != "fp32" or arm.lr_factor != 1 or arm.perturb != "none" or arm.inject or scaled:
+    changed = arm.lr_factor != 1 or arm.perturb != "none" or arm.inject or arm.layer_scales
+    if arm.precision != "fp32" or changed or scaled:
         raise ValueError(
             f"arms[{reference}]: the reference must be plain: precision fp32, no lr_factor, no perturb, no inject, "
-            "no loss scaling"
+            "no layer_scales, no loss scaling"
         )

@@ -2,6 +2,7 @@
 
 from halfscale.study.memory import Memory
 from halfscale.study.model import Model
+from halfscale.study.practices import Practices
 from halfscale.study.probe import Probe
 from halfscale.study.roofline import Roofline
 from halfscale.study.throughput import Throughput
@@ -18,3 +19,5 @@ class Experiments(Model):
     """Memory of a training step, by kind, predicted at any size and held against this machine."""
     roofline: Roofline | None = None
     """Time of a training step on hardware that is not here, as data sheets bound it."""
+    practices: Practices | None = None
+    """Wrong ways to train in half precision, and remedies for overflow, each held against another arm of its block."""

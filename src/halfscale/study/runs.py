@@ -8,6 +8,7 @@ from halfscale.study.arm import Arm
 from halfscale.study.config import Study
 from halfscale.study.memory import MemorySpec, memory_specs
 from halfscale.study.model import Model, Name
+from halfscale.study.practices import PracticesSpec, Treatment
 from halfscale.study.probe import ProbeSpec, probe_spec
 from halfscale.study.roofline import RooflineSpec, roofline_specs
 from halfscale.study.spec import RunSpec
@@ -42,6 +43,8 @@ class Roster(Model):
     """By the name of the case whose memory is predicted."""
     roofline: dict[str, RooflineSpec]
     """By the name of the case whose time is predicted."""
+    practices: dict[str, PracticesSpec]
+    """By the name of the case whose wrong ways or remedies are measured."""
 
     def to_json(self) -> str:
         """Return the roster as JSON text, the same for the same study."""
@@ -57,6 +60,7 @@ class Roster(Model):
             "throughput": workloads,
             "memory": [case.name for case in experiments.memory.cases] if experiments.memory else [],
             "roofline": [case.name for case in experiments.roofline.cases] if experiments.roofline else [],
+            "practices": [case.name for case in experiments.practices.cases] if experiments.practices else [],
         }
         return self.model_copy(
             update={
@@ -96,6 +100,7 @@ def plan_study(study: Study) -> Plan:
         throughput=plan_throughput(study),
         memory=memory_specs(study.experiments.memory, study.device),
         roofline=roofline_specs(study.experiments.roofline),
+        practices=plan_practices(study),
     )
 
 
@@ -132,6 +137,21 @@ def plan_throughput(study: Study) -> dict[str, ThroughputSpec]:
     }
 
 
+def plan_practices(study: Study) -> dict[str, PracticesSpec]:
+    """Return the spec of each case of the practices, by its name."""
+    settings = study.experiments.practices
+    return {
+        case.name: PracticesSpec(
+            reference=case.compared_with,
+            seeds=study.seeds,
+            treatments=[
+                Treatment(arm=arm.name, run=make_spec(study, case.workload, arm, study.seeds[0])) for arm in case.arms
+            ],
+        )
+        for case in (settings.cases if settings else [])
+    }
+
+
 def make_spec(study: Study, workload: Workload, arm: Arm, seed: int) -> RunSpec:
     """Return the spec of one run."""
     kept = [name for name in Workload.model_fields if name not in ("name", "seeds", "optimizer")]
@@ -148,6 +168,9 @@ def make_spec(study: Study, workload: Workload, arm: Arm, seed: int) -> RunSpec:
         ),
         fallback="none" if arm.precision == "fp32" else arm.fallback,  # fp32 falls back to nothing else
         inject=arm.inject,
+        pitfall=arm.pitfall,
+        fp32_modules=arm.fp32_modules if arm.precision in ("fp16", "bf16") else [],
+        layer_scales=arm.layer_scales,
         seed=seed,
         device=study.device,
         backend=study.backend,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from halfscale.study.arm import DynamicLossScaling, Inject, NoLossScaling, Precision, StaticLossScaling
+from halfscale.study.arm import DynamicLossScaling, Inject, NoLossScaling, Pitfall, Precision, StaticLossScaling
 from halfscale.study.identity import Spec
 from halfscale.study.model import Count
 from halfscale.study.workload import Optimizer, Schedule
@@ -39,6 +39,10 @@ class RunSpec(Spec):
     reduced_precision_reduction: bool = True
     fallback: Literal["none", "fp32"]
     inject: Inject | None
+    pitfall: Pitfall | None = None
+    fp32_modules: list[str] = Field(default=[])
+    layer_scales: dict[str, float] = Field(default={})
+    loss_factor: float = 1.0
     seed: Annotated[int, Field(ge=0, lt=2**31)]
     device: Literal["auto", "cpu", "cuda"]
     backend: Literal["auto", "native", "upcast"]

@@ -77,6 +77,8 @@ class Workload(Model):
     """Largest L2 norm of the whole gradient, applied after unscaling; null for no clipping."""
     sample_every: Count = 25
     """Steps from one to the next that is also sampled for what takes too long on every step."""
+    loss_factor: FP32 = 1.0
+    """Multiplies the loss that is differentiated, and so every gradient; the loss that is reported is not multiplied."""
     memory_format: Literal["contiguous", "channels_last"] = "contiguous"
     """Layout of the model's weights and its images: contiguous is NCHW, channels_last is NHWC."""
 

@@ -106,7 +106,7 @@ def alike(arm: Arm, other: Arm) -> bool:
     """Return whether two arms are the same but for perturbation, fallback, name and workloads."""
 
     def treatment(arm: Arm) -> tuple[object, ...]:
-        return arm.precision, arm.effective_loss_scaling, arm.lr_factor, arm.inject
+        return arm.precision, arm.effective_loss_scaling, arm.lr_factor, arm.inject, arm.fp32_modules, arm.layer_scales
 
     return treatment(arm) == treatment(other)
 

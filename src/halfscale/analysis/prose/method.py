@@ -135,7 +135,13 @@ def arm_notes(arm: Arm) -> str:
     if not arm.reduced_precision_reduction:
         notes.append("products summed in FP32")
     if arm.inject:
-        notes.append(f"infinite gradient at steps {listed(map(str, arm.inject.steps))}")
+        what = {"inf_gradient": "infinite gradient", "large_input": "input of $2^{17}$"}[arm.inject.kind]
+        notes.append(f"{what} at steps {listed(map(str, arm.inject.steps))}")
+    if arm.fp32_modules:
+        notes.append(f"FP32 in {listed(map(code, arm.fp32_modules))}")
+    if arm.layer_scales:
+        scales = (f"{latex.scale(scale)} in {code(module)}" for module, scale in arm.layer_scales.items())
+        notes.append(f"gradient scaled by {listed(scales)}")
     if arm.fallback == "fp32":
         notes.append("FP32 where there is no other")
     if arm.workloads:
