@@ -14,6 +14,7 @@ import pandas as pd
 from halfscale.analysis.collect import read_plan, read_summaries
 from halfscale.analysis.latex import escape, number, percent, scale, setting
 from halfscale.analysis.memory import GIB, MIB, read_memory_tables
+from halfscale.analysis.practices import read_practices_tables
 from halfscale.analysis.probe import DEFAULT, read_probe_tables
 from halfscale.analysis.roofline import read_roofline_table
 from halfscale.analysis.samples import arm_samples, flushed_share, read_sample_tables
@@ -58,6 +59,7 @@ def write_macros(folder: Path) -> None:
             *(throughput_values(read_throughput_table(folder)) if plan.throughput else []),
             *(memory_values(*read_memory_tables(folder)) if plan.memory else []),
             *(roofline_values(read_roofline_table(folder)) if plan.roofline else []),
+            *(practices_values(read_practices_tables(folder)[0]) if plan.practices else []),
         ]
     )
     write_text(folder / "paper" / "macros.json", json.dumps(values, indent=1) + "\n")
@@ -250,6 +252,19 @@ def roofline_values(table: pd.DataFrame) -> Iterator[tuple[str, str]]:
             yield f"{key}.{name}", number(float(row[name]))
         for name in ("matrix_share", "compute_bound"):
             yield f"{key}.{name}", percent(float(row[name]))
+
+
+def practices_values(arms: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    """Yield what each wrong way and each remedy came to."""
+    for row in arms.to_dict("records"):
+        key = f"practices.{row['case']}.{row['arm']}"
+        for name in ("n", "completed", "diverged", "refused", "steps", "updates", "skipped"):
+            yield f"{key}.{name}", number(int(row[name]))
+        yield f"{key}.first_bad_step", number(int(row["first_bad_step"]) if pd.notna(row["first_bad_step"]) else None)
+        yield f"{key}.lost_updates", percent(float(row["lost_updates"]))
+        yield f"{key}.final_scale", scale(float(row["final_scale"]))
+        for name in ("first_lr", "final_loss", "cost", "cost_low", "cost_high", "eval_loss"):
+            yield f"{key}.{name}", number(float(row[name]))
 
 
 def distinct(values: Iterable[str]) -> str:

@@ -131,6 +131,11 @@ def outcome_text(row: Any) -> str:
     return "completed" if row["completed"] == row["n"] else f"{row['completed']} of {row['n']} completed"
 
 
+def first_sentence(text: str) -> str:
+    """Return what PyTorch says up to its first full stop."""
+    return text.split(". ")[0]
+
+
 def describe_practices(case: str, record: PracticesRecord) -> str:
     """Return a finished case as a table for a terminal: cost in nats, the share of updates that are lost in percent."""
     arms = arm_table(case, record)
@@ -146,7 +151,7 @@ def describe_practices(case: str, record: PracticesRecord) -> str:
             "cost": arms["cost"],
         }
     )
-    said = [f"{row['arm']}: {row['said']}" for row in arms.to_dict("records") if row["said"] is not None]
+    said = [f"{row['arm']}: {first_sentence(row['said'])}" for row in arms.to_dict("records") if pd.notna(row["said"])]
     table = shown.to_string(index=False, na_rep="--", float_format="{:.4g}".format)
     return "\n".join([table, *said])
 

@@ -14,7 +14,8 @@ class LostUpdates:
     """Counts the elements that an update should have moved and did not.
 
     An update is lost where the gradient of a weight is not zero and yet the weight is the same number before and after:
-    the update was smaller than half the gap to the next number of the weight's own format.
+    the update was smaller than half the gap to the next number of the weight's own format. What is no longer finite is
+    not counted.
     """
 
     def __init__(self, optimizer: Optimizer) -> None:
@@ -43,7 +44,7 @@ class LostUpdates:
         if self.updates % EVERY == 0:
             for weight, before in zip(optimizer.param_groups[0]["params"], self.before, strict=True):
                 if weight.grad is not None:
-                    moving = weight.grad != 0
+                    moving = (weight.grad != 0) & weight.isfinite()
                     self.moving.append(moving.sum())
                     self.lost.append((moving & (weight == before)).sum())
         self.updates += 1

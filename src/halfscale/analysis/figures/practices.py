@@ -43,8 +43,7 @@ SKIPPED_AT, LOST_AT = 8, 66
 def draw(folder: Path) -> Figure:
     """Return the figure for the study in `folder`."""
     arms, runs = read_table(folder, "practices"), read_table(folder, "practices_runs")
-    compared = arms[arms["arm"] != arms["reference"]]
-    rows = {str(case): own.to_dict("records") for case, own in compared.groupby("case", sort=False)}
+    rows = {str(case): own.to_dict("records") for case, own in arms.groupby("case", sort=False)}
     names = {case: [label(row) for row in own] for case, own in rows.items()}
     colours = {label(row): colour(row) for own in rows.values() for row in own}
     against = {str(case): str(own["reference"].iloc[0]) for case, own in arms.groupby("case", sort=False)}
@@ -60,8 +59,7 @@ def draw(folder: Path) -> Figure:
         if not len(drawn):
             ax.set_xticks([])
             ax.set_xlim(0, 1)
-            if all(row["completed"] for row in rows[case]):
-                no_data(ax)
+            no_data(ax)
         for place, row in enumerate(rows[case]):
             if row["completed"] < row["n"]:
                 note_ending(ax, place, row)
@@ -73,12 +71,22 @@ def draw(folder: Path) -> Figure:
 
 
 def label(row: Mapping[Any, Any]) -> str:
-    """Return an arm's name, with the word where it is a wrong way."""
+    """Return an arm's name, and in brackets whether it is a wrong way, or what the others are held against."""
+    if row["arm"] == row["reference"]:
+        return f"{row['arm']} (reference)"
     return str(row["arm"]) if pd.isna(row["pitfall"]) else f"{row['arm']} (wrong)"
 
 
 def colour(row: Mapping[Any, Any]) -> str:
+    if row["arm"] == row["reference"]:
+        return MUTED
     return RIGHT if pd.isna(row["pitfall"]) else WRONG
+
+
+def share(value: float) -> str:
+    """Return a share as a percentage in as many digits as can be read."""
+    percent = 100 * value
+    return "<0.01" if 0 < percent < 0.01 else f"{percent:.3g}"
 
 
 def draw_arm(ax: Axes, place: int, row: Mapping[Any, Any], costs: np.ndarray) -> None:
@@ -87,8 +95,8 @@ def draw_arm(ax: Axes, place: int, row: Mapping[Any, Any], costs: np.ndarray) ->
         ax.plot(costs.mean(), place - 0.1, "o", color=colour(row), markersize=4.5)
         ax.plot(costs, np.full(len(costs), place + 0.28), "o", color=colour(row), markersize=2.2, markeredgewidth=0)
     steps = int(row["steps"])
-    side_note(ax, place, SKIPPED_AT, f"{100 * row['skipped'] / steps:.3g}" if steps else "–")
-    side_note(ax, place, LOST_AT, f"{100 * row['lost_updates']:.3g}" if pd.notna(row["lost_updates"]) else "–")
+    side_note(ax, place, SKIPPED_AT, share(row["skipped"] / steps) if steps else "–")
+    side_note(ax, place, LOST_AT, share(row["lost_updates"]) if pd.notna(row["lost_updates"]) else "–")
 
 
 def note_ending(ax: Axes, place: int, row: Mapping[Any, Any]) -> None:

@@ -13,6 +13,7 @@ from halfscale.analysis.prose.measured import Measured
 from halfscale.analysis.prose.memory import memory
 from halfscale.analysis.prose.method import arms_defined, definitions, twin, workloads
 from halfscale.analysis.prose.outcome import abstract_findings, completion
+from halfscale.analysis.prose.practices import practices
 from halfscale.analysis.prose.probe import probe
 from halfscale.analysis.prose.roofline import roofline
 from halfscale.analysis.prose.samples import samples
@@ -60,6 +61,10 @@ def experiments(measured: Measured) -> dict[str, str]:
         texts["roofline"] = roofline(measured.roofline)
     if measured.memory is not None:
         texts["memory"] = memory(*measured.memory)
+    if measured.practices is not None:
+        # The runs of a device with FP16 units compute FP16 with them, unless the study says otherwise.
+        has_units = not measured.runs["backend"].eq("upcast").any()
+        texts["practices"] = practices(measured.practices, None if has_units else measured.variants)
     return texts | {
         "experiments": "".join(f"\\input{{sections/{name}}}\n" for name in texts) or NOTHING,
         "experiment_tables": "".join(f"\\input{{tables/{name}}}\n" for name in texts) or NOTHING,

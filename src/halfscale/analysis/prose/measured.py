@@ -8,6 +8,7 @@ import pandas as pd
 
 from halfscale.analysis.collect import read_csv, read_plan, read_runs
 from halfscale.analysis.memory import read_memory_tables
+from halfscale.analysis.practices import read_practices_tables
 from halfscale.analysis.probe import read_probe_tables
 from halfscale.analysis.references import references
 from halfscale.analysis.roofline import read_roofline_table
@@ -37,6 +38,8 @@ class Measured:
     """What memory was predicted, and the largest batches, where the study predicts any."""
     roofline: pd.DataFrame | None = None
     """What times were predicted, where the study predicts any."""
+    practices: pd.DataFrame | None = None
+    """What wrong ways and remedies came to, where the study has any."""
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -58,6 +61,7 @@ class Measured:
             variants=read_throughput_table(folder) if plan.throughput else None,
             memory=read_memory_tables(folder) if plan.memory else None,
             roofline=read_roofline_table(folder) if plan.roofline else None,
+            practices=read_practices_tables(folder)[0] if plan.practices else None,
         )
 
     def of(self, workload: str) -> Self:
