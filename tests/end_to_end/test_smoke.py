@@ -32,6 +32,8 @@ TABLES = tuple(
         "largest_batch",
         "roofline",
         "probe",
+        "practices",
+        "practices_runs",
     )
 )
 LATEX = shutil.which("latexmk") or shutil.which("tectonic")
@@ -106,7 +108,7 @@ def test_one_arms_growth_interval_reruns_that_arm_and_what_depends_on_it(
 
     config = edited(tmp_path, edit)
     done = snakemake(smoke_folder, "--configfile", config, "--dry-run")
-    expected = {"plan": 1, "train": 2, "collect": 1, "tables": 1, "figure": 14, "macros": 1, "all": 1}
+    expected = {"plan": 1, "train": 2, "collect": 1, "tables": 1, "figure": 15, "macros": 1, "all": 1}
     # The plan is new; what was timed and predicted is not.
     expected |= {
         "sample_tables": 1,
@@ -114,6 +116,7 @@ def test_one_arms_growth_interval_reruns_that_arm_and_what_depends_on_it(
         "throughput_tables": 1,
         "memory_tables": 1,
         "roofline_tables": 1,
+        "practices_tables": 1,
     }
     assert planned_jobs(done.stdout) == expected | ({"paper": 1} if LATEX else {})
     changed = set(re.findall(r"runs/([^/\s]+)/summary\.json", done.stdout))

@@ -24,9 +24,18 @@ def tiny_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def make_spec() -> MakeSpec:
-    """A function from a workload's and an arm's settings to the spec of one run; a tiny classifier by default."""
+    """A function from a workload's and an arm's settings to the spec of one run; a tiny classifier by default.
 
-    def make(workload: dict[str, Any] | None = None, seed: int = 0, backend: str = "auto", **arm: Any) -> RunSpec:
+    A pitfall is no setting that an arm of a study may have, and is added to the spec.
+    """
+
+    def make(
+        workload: dict[str, Any] | None = None,
+        seed: int = 0,
+        backend: str = "auto",
+        pitfall: str | None = None,
+        **arm: Any,
+    ) -> RunSpec:
         settings = {
             "name": "tiny",
             "model": "tiny_workloads:classifier",
@@ -39,6 +48,7 @@ def make_spec() -> MakeSpec:
         arms = [{"name": "fp32", "precision": "fp32"}, {"name": "tested", "precision": "fp32", **arm}]
         study = {"study": "tiny", "seeds": [seed], "backend": backend, "workloads": [settings], "arms": arms}
         plan = plan_study(parse_study(study, "test"))
-        return next(plan.runs[member.run_id] for member in plan.members if member.arm == "tested")
+        spec = next(plan.runs[member.run_id] for member in plan.members if member.arm == "tested")
+        return spec.model_copy(update={"pitfall": pitfall})
 
     return make

@@ -163,6 +163,21 @@ def unit() -> nn.Module:
     return Unit()
 
 
+class WrappedUnit(nn.Module):
+    """Unit as a module within another, so that it has a name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Unit()
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.inner(inputs)
+
+
+def wrapped_unit() -> nn.Module:
+    return WrappedUnit()
+
+
 class Ones(Clouds):
     """Samples that are all 2, and of class 0."""
 
@@ -297,3 +312,21 @@ class Guarded(nn.Module):
 
 def guarded() -> nn.Module:
     return Guarded()
+
+
+class Weights(nn.Module):
+    """A few weights, all of one value, for a loss that is a function of them alone."""
+
+    def __init__(self, count: int, value: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.full((count,), value))
+
+
+def squares() -> nn.Module:
+    """Four weights of 3."""
+    return Weights(4, 3.0)
+
+
+def ones_weight() -> nn.Module:
+    """Eight weights of 1."""
+    return Weights(8, 1.0)

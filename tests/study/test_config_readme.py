@@ -56,19 +56,20 @@ def test_the_models_are_all_reached():
         *("Arm", "DynamicLossScaling", "StaticLossScaling", "NoLossScaling", "Inject"),
         *("Experiments", "Probe", "Throughput", "Levels"),
         *("Memory", "MemoryCase", "Roofline", "RooflineCase", "Image", "Tokens"),
+        *("Practices", "PracticesCase"),
     }
 
 
 def test_the_example_is_a_study():
     plan = plan_study(parse_study(settings_in(EXAMPLE), "example"))
-    assert len(plan.arms) == 10 + 9
+    assert len(plan.arms) == 12 + 9
 
 
 def test_what_the_example_calls_a_default_is_one():
     settings = settings_in(EXAMPLE)
     marked = [line.split(":")[0].strip() for line in EXAMPLE.splitlines() if re.search(r"# default($|;|: no )", line)]
     assert marked == [
-        *("device", "backend", "threads", "reference", "accumulate", "clip_norm"),
+        *("device", "backend", "threads", "reference", "accumulate", "clip_norm", "loss_factor"),
         *("init_scale", "growth_factor", "backoff_factor"),
         *("at", "lowest", "highest", "every"),
         *("blocks", "steps", "warmup", "emulated", "compile", "fused"),
@@ -79,7 +80,7 @@ def test_what_the_example_calls_a_default_is_one():
     for owner in [settings, settings["arms"][4]["loss_scaling"], probing, timing, timing["levels"]]:
         for key in marked:
             owner.pop(key, None)
-    for key in ("accumulate", "clip_norm"):
+    for key in ("accumulate", "clip_norm", "loss_factor"):
         settings["workloads"][0].pop(key)
     assert plan_study(parse_study(settings, "example")) == before
 

@@ -16,11 +16,16 @@ SCALE = "tiny.yaml: arms[fp16].loss_scaling."
 OVER = "tiny.yaml: sweeps[scaler].over"
 NAME = "allowed: letters, digits, '.', '_' and '-', with no space or slash, led by a letter or digit"
 TEXT = "allowed: text, in quotes where it looks like a number or a date"
-PLAIN = "the reference must be plain: precision fp32, no lr_factor, no perturb, no inject, no loss scaling"
+PLAIN = (
+    "the reference must be plain: precision fp32, no lr_factor, no perturb, no inject, no layer_scales, no loss scaling"
+)
 RANGE = "a number, at least 2^-126 and at most 2^127"
-ARM_KEYS = "name, precision, loss_scaling, lr_factor, perturb, reduced_precision_reduction, fallback, inject, workloads"
+ARM_KEYS = (
+    "name, precision, loss_scaling, lr_factor, perturb, reduced_precision_reduction, fallback, inject, pitfall, "
+    "fp32_modules, layer_scales, workloads"
+)
 STUDY_KEYS = "study, device, backend, threads, seeds, reference, workloads, arms, sweeps, experiments"
-WORKLOAD_KEYS = "name, model, model_args, data, data_args, batch_size, accumulate, steps, optimizer, schedule, clip_norm, memory_format"
+WORKLOAD_KEYS = "name, model, model_args, data, data_args, batch_size, accumulate, steps, optimizer, schedule, clip_norm, loss_factor, memory_format"
 DYNAMIC_KEYS = "kind, init_scale, growth_factor, backoff_factor, growth_interval, always"
 MODELS = ", ".join(known_names("model"))
 DATA = ", ".join(known_names("data"))

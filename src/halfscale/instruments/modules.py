@@ -64,7 +64,8 @@ def scale_gradients(module: nn.Module, scale: float) -> None:
 
     The gradient that enters at its output is multiplied by the scale, the one that leaves at its input divided by it,
     and those of its parameters too: in exact arithmetic nothing changes, and in FP16 other elements underflow and
-    overflow. The loss scale by layer of Zhao et al. 2019 (arXiv 1910.12385), with scales that are chosen beforehand.
+    overflow. In FP32 no bit changes but for the order in which the gradient of an input is summed that the module uses
+    several times. The loss scale by layer of Zhao et al. 2019 (arXiv 1910.12385), with scales that are chosen beforehand.
     """
     forward = module.forward
 
