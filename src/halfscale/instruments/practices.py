@@ -71,7 +71,9 @@ def practices(
         environment=describe_environment(run.device),
         code=code,
         seconds=time.perf_counter() - started,
-        steps_sha256=write_steps(pd.concat(steps), spec, folder / "steps.parquet"),
+        steps_sha256=write_steps(
+            pd.concat(steps) if steps else pd.DataFrame(columns=STEPS.names), spec, folder / "steps.parquet"
+        ),
     )
     write_sealed(record, folder / "practices.json")
     return record
