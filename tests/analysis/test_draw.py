@@ -11,6 +11,7 @@ from importlib.metadata import version
 
 import pytest
 from made_up_gradients import write_tables_of_a_probe
+from made_up_practices import write_tables_of_practices
 from made_up_predictions import make_memory_record, make_roofline_record
 from made_up_timings import make_record, make_steps, make_timing_spec
 
@@ -32,6 +33,7 @@ NAMES = [
     "lost_updates",
     "memory_by_batch",
     "operating_window",
+    "practices",
     "predicted_skips",
     "predicted_speedup",
     "scale_trajectory",
@@ -49,6 +51,7 @@ def study(finished_study, tmp_path_factory):
     write_tables(folder)
     write_sample_tables(folder)
     write_tables_of_a_probe(folder)
+    write_tables_of_practices(folder)
     record, steps = make_record(make_timing_spec()), make_steps()
     write_csv(folder / "tables/throughput.csv", throughput_table(record, steps))
     write_csv(folder / "tables/throughput_blocks.csv", block_table(record, steps))

@@ -159,9 +159,9 @@ def describe_practices(case: str, record: PracticesRecord) -> str:
 def practices_tex(table: pd.DataFrame) -> str:
     """Return the table of wrong ways and remedies."""
     columns = [
-        Column("Arm", "", r">{\raggedright\arraybackslash}p{3.0cm}"),
-        Column("Wrong way", "", r">{\raggedright\arraybackslash}p{2.6cm}"),
-        Column("Outcome", "", r">{\raggedright\arraybackslash}p{1.9cm}"),
+        Column("Arm", "", r">{\raggedright\arraybackslash}p{2.5cm}"),
+        Column("Wrong way", "", r">{\raggedright\arraybackslash}p{2.3cm}"),
+        Column("Outcome", "", r">{\raggedright\arraybackslash}p{1.7cm}"),
         Column("Updates", "/steps", "r"),
         Column("Skipped", "(steps)", "r"),
         Column("Lost", r"(\%)", "r"),
