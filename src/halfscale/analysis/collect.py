@@ -32,7 +32,7 @@ TRACES = pa.schema(
 ROW_GROUP = 100_000
 """Rows of traces.parquet that are written at once: with a row group a run, its index would grow with the runs."""
 
-NAMES = ["workload", "arm", "run_id", "reference", "case", "pitfall", "bad_where", "said"]
+NAMES = ["workload", "arm", "run_id", "reference", "case", "pitfall", "bad_where", "said", "module", "never_called"]
 """Columns of text, which stays text whatever it looks like."""
 
 WHOLE_NUMBERS = ["growth_interval", "first_bad_step", "gap_n", "later_steps", "later_finite"]

@@ -10,6 +10,7 @@ from halfscale.study.explain import explain
 from halfscale.study.identity import Spec
 from halfscale.study.load import ConfigError, load_study
 from halfscale.study.memory import MemorySpec
+from halfscale.study.output_dtypes import OutputDtypesSpec
 from halfscale.study.practices import PracticesSpec
 from halfscale.study.probe import ProbeSpec
 from halfscale.study.roofline import RooflineSpec
@@ -63,6 +64,15 @@ def choose_run(config: Sequence[Path], workload: str | None, arm: str | None, se
     raise ConfigError(
         f"no run of --workload {workload} --arm {arm} --seed {seed}; seeds: {seeds}; allowed:\n  " + "\n  ".join(known)
     )
+
+
+def choose_output_dtypes(config: Sequence[Path], workload: str | None) -> OutputDtypesSpec:
+    """Return the output dtypes spec of a workload.
+
+    Raises:
+        ConfigError: the config is bad, or it does not look at that workload.
+    """
+    return choose_named(plan_study(load_study(config)).output_dtypes, "--workload", workload)
 
 
 def choose_probe(config: Sequence[Path], workload: str | None) -> ProbeSpec:

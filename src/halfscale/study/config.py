@@ -69,6 +69,9 @@ class Study(Model):
                 )
             for name in arm.workloads or []:
                 refuse_unknown(f"arms[{arm.name}].workloads: ", name, "workload", workloads)
+        watched = self.experiments.output_dtypes
+        for name in (watched.workloads if watched else None) or []:
+            refuse_unknown("experiments.output_dtypes.workloads: ", name, "workload", workloads)
         probe = self.experiments.probe
         for name in (probe.workloads if probe else None) or []:
             refuse_unknown("experiments.probe.workloads: ", name, "workload", workloads)

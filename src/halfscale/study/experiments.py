@@ -2,6 +2,7 @@
 
 from halfscale.study.memory import Memory
 from halfscale.study.model import Model
+from halfscale.study.output_dtypes import OutputDtypes
 from halfscale.study.practices import Practices
 from halfscale.study.probe import Probe
 from halfscale.study.roofline import Roofline
@@ -11,6 +12,8 @@ from halfscale.study.throughput import Throughput
 class Experiments(Model):
     """Measurements beside the training runs; what is left out is not done."""
 
+    output_dtypes: OutputDtypes | None = None
+    """Dtypes of the outputs of every module under autocast, on a CPU and on CUDA."""
     probe: Probe | None = None
     """Gradients at fixed weights in every format and at every loss scale: the operating window."""
     throughput: Throughput | None = None

@@ -8,6 +8,7 @@ from halfscale.study.arm import Arm
 from halfscale.study.config import Study
 from halfscale.study.memory import MemorySpec, memory_specs
 from halfscale.study.model import Model, Name
+from halfscale.study.output_dtypes import OutputDtypesSpec, output_dtypes_spec
 from halfscale.study.practices import PracticesSpec, Treatment
 from halfscale.study.probe import ProbeSpec, probe_spec
 from halfscale.study.roofline import RooflineSpec, roofline_specs
@@ -35,6 +36,8 @@ class Roster(Model):
     arms: list[Arm]
     """All arms, those of sweeps included, in the order that tables and figures keep."""
     members: list[Member]
+    output_dtypes: dict[str, OutputDtypesSpec]
+    """By the name of the workload whose outputs are looked at."""
     probe: dict[str, ProbeSpec]
     """By the name of the workload whose gradients are probed."""
     throughput: dict[str, ThroughputSpec]
@@ -56,6 +59,7 @@ class Roster(Model):
         workloads = [workload.name for workload in self.study.workloads]
         experiments = self.study.experiments
         orders: dict[str, list[str]] = {
+            "output_dtypes": workloads,
             "probe": workloads,
             "throughput": workloads,
             "memory": [case.name for case in experiments.memory.cases] if experiments.memory else [],
@@ -96,6 +100,7 @@ def plan_study(study: Study) -> Plan:
         arms=arms,
         members=members,
         runs=runs,
+        output_dtypes=plan_output_dtypes(study),
         probe=plan_probes(study, arms),
         throughput=plan_throughput(study),
         memory=memory_specs(study.experiments.memory, study.device),
@@ -110,6 +115,18 @@ def member_specs(roster: Roster) -> Iterator[tuple[Member, RunSpec]]:
     arms = {arm.name: arm for arm in roster.arms}
     for member in roster.members:
         yield member, make_spec(roster.study, workloads[member.workload], arms[member.arm], member.seed)
+
+
+def plan_output_dtypes(study: Study) -> dict[str, OutputDtypesSpec]:
+    """Return the spec of every workload whose outputs are looked at, by its name."""
+    settings = study.experiments.output_dtypes
+    if settings is None:
+        return {}
+    return {
+        workload.name: output_dtypes_spec(workload, study.seeds[0], study.device, study.backend)
+        for workload in study.workloads
+        if settings.workloads is None or workload.name in settings.workloads
+    }
 
 
 def plan_probes(study: Study, arms: list[Arm]) -> dict[str, ProbeSpec]:
