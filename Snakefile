@@ -7,6 +7,7 @@ min_version("9.16")
 include: "workflow/rules/common.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/analysis.smk"
+include: "workflow/rules/output_dtypes.smk"
 include: "workflow/rules/probe.smk"
 include: "workflow/rules/throughput.smk"
 include: "workflow/rules/memory.smk"

@@ -41,6 +41,7 @@ class Part(StrEnum):
 
     STABILITY = "stability"
     SAMPLES = "samples"
+    OUTPUT_DTYPES = "output_dtypes"
     PROBE = "probe"
     THROUGHPUT = "throughput"
     MEMORY = "memory"
@@ -128,6 +129,31 @@ def train(
     )
     for name in ("trace.parquet", "samples.parquet", "summary.json"):
         typer.echo(output / name)
+
+
+@app.command()
+def output_dtypes(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for output_dtypes.json.")],
+    spec: Annotated[str | None, typer.Option(help="A spec, as JSON text or as a file that holds it.")] = None,
+    config: Config = None,
+    workload: Annotated[
+        str | None, typer.Option(help="In place of --spec: a workload whose outputs the config looks at.")
+    ] = None,
+) -> None:
+    """Show the dtype of every output under autocast, on this CPU and on CUDA."""
+    from halfscale.study.choose import choose_output_dtypes, parse_spec
+    from halfscale.study.output_dtypes import OutputDtypesSpec
+
+    chosen = parse_spec(spec, OutputDtypesSpec) if spec else choose_output_dtypes(config or [DEFAULT_CONFIG], workload)
+
+    from halfscale.analysis.output_dtypes import describe_output_dtypes
+    from halfscale.instruments.output_dtypes import output_dtypes as look_at_outputs
+    from halfscale.machine.leases import leased_device
+
+    with leased_device(chosen.device):
+        record = look_at_outputs(chosen, output)
+    typer.echo(describe_output_dtypes(workload or chosen.model, record))
+    typer.echo(output / "output_dtypes.json")
 
 
 @app.command()
@@ -270,6 +296,8 @@ def tables(folder: Folder, of: Annotated[Part, typer.Option(help="Which part of 
             from halfscale.analysis.tables import write_tables as write
         case Part.SAMPLES:
             from halfscale.analysis.samples import write_sample_tables as write
+        case Part.OUTPUT_DTYPES:
+            from halfscale.analysis.output_dtypes import write_output_dtypes_tables as write
         case Part.PROBE:
             from halfscale.analysis.probe import write_probe_tables as write
         case Part.THROUGHPUT:

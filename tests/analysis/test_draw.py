@@ -10,6 +10,7 @@ import zlib
 from importlib.metadata import version
 
 import pytest
+from made_up_dtypes import write_tables_of_dtypes
 from made_up_gradients import write_tables_of_a_probe
 from made_up_practices import write_tables_of_practices
 from made_up_predictions import make_memory_record, make_roofline_record
@@ -33,6 +34,7 @@ NAMES = [
     "lost_updates",
     "memory_by_batch",
     "operating_window",
+    "output_dtypes",
     "practices",
     "predicted_skips",
     "predicted_speedup",
@@ -52,6 +54,7 @@ def study(finished_study, tmp_path_factory):
     write_sample_tables(folder)
     write_tables_of_a_probe(folder)
     write_tables_of_practices(folder)
+    write_tables_of_dtypes(folder)
     record, steps = make_record(make_timing_spec()), make_steps()
     write_csv(folder / "tables/throughput.csv", throughput_table(record, steps))
     write_csv(folder / "tables/throughput_blocks.csv", block_table(record, steps))

@@ -9,12 +9,15 @@ from through_slurm import LOCAL, SLURM, Folder, edited, jobs
 
 TABLES = [
     f"results/smoke/tables/{name}.csv"
-    for name in ("runs", "arms", "gaps", "samples", "probe", "throughput", "largest_batch", "roofline", "practices")
+    for name in (
+        *("runs", "arms", "gaps", "samples", "probe", "throughput", "largest_batch", "roofline", "practices"),
+        "output_dtypes",
+    )
 ]
 MEASURED = {"throughput.csv", "throughput_blocks.csv", "throughput.tex", "memory.csv", "memory.tex"}
 """Tables of seconds, and of bytes that a process took, of which no two are the same."""
 ARMS = ("fp32", "bf16", "fp16", "fp16-injected", "fp32-injected")
-RUNS, OTHERS = 7, 5
+RUNS, OTHERS = 7, 6
 NODE_CPUS = "4"
 
 
@@ -36,10 +39,13 @@ def test_the_smoke_study_ends_with_the_same_tables(folder: Callable[[str], Folde
     for study, process in studies.items():
         assert process.wait(timeout=600) == 0, study.said()
     same = {
-        f"{name}.{suffix}" for name in ("runs", "arms", "roofline", "probe", "practices") for suffix in ("csv", "tex")
+        f"{name}.{suffix}"
+        for name in ("runs", "arms", "roofline", "probe", "practices", "output_dtypes")
+        for suffix in ("csv", "tex")
     }
     same |= {"samples.csv", "exponents.csv", "gaps.csv", "scaling.tex", "largest_batch.csv", "traces.parquet"}
     same |= {"probe_scales.csv", "probe_layers.csv", "predicted_skips.csv", "practices_runs.csv"}
+    same |= {"output_dtypes_passes.csv", "autocast_operations.csv"}
     for study in studies:
         assert set(study.tables()) == same | MEASURED
         assert all(study.tables()[name] == here.tables()[name] for name in same)

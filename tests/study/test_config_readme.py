@@ -54,7 +54,7 @@ def test_the_models_are_all_reached():
     assert {model.__name__ for model in all_models()} == {
         *("Study", "Workload", "SGD", "AdamW", "Schedule", "Sweep"),
         *("Arm", "DynamicLossScaling", "StaticLossScaling", "NoLossScaling", "Inject"),
-        *("Experiments", "Probe", "Throughput", "Levels"),
+        *("Experiments", "OutputDtypes", "Probe", "Throughput", "Levels"),
         *("Memory", "MemoryCase", "Roofline", "RooflineCase", "Image", "Tokens"),
         *("Practices", "PracticesCase"),
     }

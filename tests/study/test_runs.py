@@ -293,6 +293,6 @@ def test_experiments_keep_config_order_through_json():
     """config.yaml names resnet50 before the others, which the alphabet does not."""
     plan = plan_study(load_study([CONFIG / "gpu.yaml"]))
     back = Roster.model_validate_json(plan.to_json()).in_config_order()
-    for kind in ("probe", "throughput", "memory", "roofline", "practices"):
+    for kind in ("output_dtypes", "probe", "throughput", "memory", "roofline", "practices"):
         assert list(getattr(back, kind)) == list(getattr(plan, kind))
     assert next(iter(back.memory)) == "resnet50-224"

@@ -69,6 +69,7 @@ MEM_MB = 3000 if STUDY.device == "cpu" else 8000
 MISSING_TABLES = {
     f"tables/{table}.csv"
     for cases, tables in (
+        (PLAN.output_dtypes, ("output_dtypes", "output_dtypes_passes", "autocast_operations")),
         (PLAN.probe, ("probe", "probe_scales", "probe_layers", "predicted_skips")),
         (PLAN.throughput, ("throughput", "throughput_blocks")),
         (PLAN.memory, ("memory", "largest_batch")),
@@ -121,14 +122,15 @@ def experiment_records():
     practices = [
         f"{FOLDER}/practices/{case}/{name}" for case in PLAN.practices for name in ("steps.parquet", "practices.json")
     ]
+    dtypes = [f"{FOLDER}/output_dtypes/{workload}/output_dtypes.json" for workload in PLAN.output_dtypes]
     memory = [f"{FOLDER}/memory/{case}/memory.json" for case in PLAN.memory]
     roofline = [f"{FOLDER}/roofline/{case}/roofline.json" for case in PLAN.roofline]
-    return probes + timings + practices + memory + roofline
+    return dtypes + probes + timings + practices + memory + roofline
 
 
 def experiment_tables(ending):
     """The main table of everything that the study measures beside its runs."""
-    done = ("probe", "throughput", "memory", "roofline", "practices")
+    done = ("output_dtypes", "probe", "throughput", "memory", "roofline", "practices")
     return [f"{FOLDER}/tables/{name}.{ending}" for name in done if getattr(PLAN, name)]
 
 
@@ -138,6 +140,15 @@ def spec_of(wildcards):
 
 def code_of(wildcards):
     return run_digest(PLAN.runs[wildcards.run])
+
+
+def output_dtypes_of(wildcards):
+    return PLAN.output_dtypes[wildcards.workload].canonical()
+
+
+def output_dtypes_code_of(wildcards):
+    spec = PLAN.output_dtypes[wildcards.workload]
+    return instrument_digest("halfscale.instruments.output_dtypes", spec.model, spec.data)
 
 
 def probe_of(wildcards):
@@ -195,6 +206,7 @@ def figure_files(wildcards):
 
 def figure_category(wildcards):
     of_tables = {
+        "output_dtypes": "Autocast",
         "predicted_skips": "Gradients",
         "probe_scales": "Gradients",
         "samples": "Inside the runs",

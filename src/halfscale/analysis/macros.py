@@ -14,6 +14,7 @@ import pandas as pd
 from halfscale.analysis.collect import read_plan, read_summaries
 from halfscale.analysis.latex import escape, number, percent, scale, setting
 from halfscale.analysis.memory import GIB, MIB, read_memory_tables
+from halfscale.analysis.output_dtypes import Tables, read_output_dtypes_tables
 from halfscale.analysis.practices import read_practices_tables
 from halfscale.analysis.probe import DEFAULT, read_probe_tables
 from halfscale.analysis.roofline import read_roofline_table
@@ -55,6 +56,7 @@ def write_macros(folder: Path) -> None:
             *((f"{workload}.floor", number(floor)) for workload, floor in floors.items()),
             *(item for arm in arms.itertuples() for item in arm_values(arm)),
             *sample_values(plan.study.reference, *read_sample_tables(folder)),
+            *(output_dtypes_values(read_output_dtypes_tables(folder)) if plan.output_dtypes else []),
             *(probe_values(read_probe_tables(folder)[0]) if plan.probe else []),
             *(throughput_values(read_throughput_table(folder)) if plan.throughput else []),
             *(memory_values(*read_memory_tables(folder)) if plan.memory else []),
@@ -191,6 +193,18 @@ def sample_values(reference: str, samples: pd.DataFrame, exponents: pd.DataFrame
     yield "samples.width", number(SKETCH_WIDTH)
     yield "samples.most_elements", scale(MOST_ELEMENTS)
     yield "samples.most_predictions", number(MOST_PREDICTIONS)
+
+
+def output_dtypes_values(tables: Tables) -> Iterator[tuple[str, str]]:
+    """Yield how many outputs of each pass are of which dtype, and on how many operations the devices differ."""
+    for row in tables.passes[tables.passes["how"] != "unavailable"].to_dict("records"):
+        key = f"output_dtypes.{row['workload']}.{row['device']}.{row['precision']}"
+        for name in ("outputs", "half", "fp32", "between"):
+            yield f"{key}.{name}", number(int(row[name]))
+        yield f"{key}.differs", number(None if pd.isna(row["differs"]) else int(row["differs"]))
+    for precision, own in tables.operations.groupby("precision", sort=False):
+        yield f"autocast_operations.{precision}.tried", number(len(own))
+        yield f"autocast_operations.{precision}.differs", number(int(own["differs"].fillna(False).sum()))
 
 
 def probe_values(windows: pd.DataFrame) -> Iterator[tuple[str, str]]:

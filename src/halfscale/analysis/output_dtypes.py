@@ -225,7 +225,14 @@ def describe_output_dtypes(name: str, record: OutputDtypesRecord) -> str:
             wide.sort_index(level="order").reset_index().drop(columns="order").to_string(index=False, na_rep="--")
         )
     lines.append(passes.drop(columns="workload").to_string(index=False, na_rep="--"))
-    lines.append("Single operations on 16-bit operands:\n" + operations.to_string(index=False, na_rep="--"))
+    if len(operations):
+        columns = {f"{precision.upper()} {device.upper()}": (precision, device) for precision, device in CELLS}
+        rows = [
+            [operation, *(dtype_of(own, *cell) or "--" for cell in columns.values())]
+            for operation, own in operations.groupby("operation", sort=False)
+        ]
+        table = pd.DataFrame(rows, columns=["operation", *columns])
+        lines.append("Single operations on 16-bit operands:\n" + table.to_string(index=False))
     return "\n\n".join(lines)
 
 
@@ -279,7 +286,7 @@ def operations_tex(table: pd.DataFrame) -> str:
     for heading, chosen in (("CPU and CUDA differ", True), ("CPU and CUDA agree", False)):
         own = table[table["operation"].isin(differ) == chosen]
         rows = [
-            [breakable(str(operation)), *(operation_cell(each, precision, device) for precision, device in CELLS)]
+            [breakable(str(operation)), *(breakable(dtype_of(each, *cell)) or MISSING for cell in CELLS)]
             for operation, each in own.groupby("operation", sort=False)
         ]
         groups += [(heading, rows)] if rows else []
@@ -290,7 +297,7 @@ def operations_tex(table: pd.DataFrame) -> str:
     return longtable(heads([Column("Operation", "", "l")]), groups, caption=caption, label="tab:autocast_operations")
 
 
-def operation_cell(rows: pd.DataFrame, precision: str, device: str) -> str:
-    """Return what a device makes of an operation in a precision."""
+def dtype_of(rows: pd.DataFrame, precision: str, device: str) -> str:
+    """Return what a device makes of an operation in a precision; empty where that is not known."""
     found = rows.loc[rows["precision"] == precision, device].dropna()
-    return breakable(written(str(found.iloc[0]))) if len(found) else MISSING
+    return written(str(found.iloc[0])) if len(found) else ""

@@ -37,9 +37,8 @@ CAPTION = (
     "strip that is empty could be neither measured nor predicted."
 )
 
-ROW, HEAD, FOOT, GAP, RIGHT, KEY, NAMES = 0.135, 0.24, 0.36, 0.06, 0.68, 0.24, 0.85
-"""Inches: a row, a workload's name, what stands below its rows, between strips and kinds, what is kept free at the right,
-the key, and the names of operations."""
+ROW, HEAD, FOOT, GAP, KEY, NAMES = 0.135, 0.24, 0.36, 0.06, 0.24, 0.85
+"""Inches: a row, a workload's name, what stands below its rows, between strips and kinds, the key, and the names of operations."""
 
 MOST_KINDS = 12
 """Rows of kinds; where there are more, the rarest share one."""
@@ -76,12 +75,11 @@ def draw(folder: Path) -> Figure:
     operations = HEAD + len(CELLS) * ROW + NAMES
     top = KEY + sum(HEAD + height + FOOT for height in heights.values()) + operations
     figure = Figure(figsize=(TEXT_WIDTH, top))
-    names = [
-        *(label for strips in rows.values() for label, *_ in strips),
-        *(kind for all_of in kinds.values() for kind in all_of),
-    ]
+    names = [name for strips in rows.values() for name, *_ in strips]
+    names += [*operation_strips(tables.operations), *(kind for several in kinds.values() for kind in several)]
     left = 0.15 + widest(figure, names)
-    width = TEXT_WIDTH - left - RIGHT
+    most = int(tables.passes["outputs"].max())
+    width = TEXT_WIDTH - left - 0.15 - widest(figure, [f"{most} of {most}"])
     key(figure)
     top -= KEY
     for name in workloads:
@@ -119,11 +117,7 @@ def strips_of(passes: pd.DataFrame, workload: str) -> list[tuple[str, str, str]]
     order = dict.fromkeys(own["precision"])
     rows = [row for precision in order for row in own[own["precision"] == precision].to_dict("records")]
     return [
-        (
-            f"{row['precision']} {row['device']}{', predicted' if row['how'] == 'predicted' else ''}",
-            row["precision"],
-            row["device"],
-        )
+        (strip_name(row["precision"], row["device"], row["how"] == "predicted"), row["precision"], row["device"])
         for row in rows
     ]
 
@@ -193,7 +187,7 @@ def draw_strips(ax: Axes, outputs: pd.DataFrame, rows: Sequence[tuple[str, str, 
     differ = outputs.loc[outputs["differs"].fillna(False).astype(bool), "order"]
     codes[len(rows), differ] = len(DTYPES) + 2
     cells(ax, codes, [colour for _, colour in [*DTYPES.values(), OTHER]] + [DIFFERS])
-    ax.set_yticks(np.arange(len(rows) + 1) + 0.5, [*(strip_name(label) for label, *_ in rows), "differ"])
+    ax.set_yticks(np.arange(len(rows) + 1) + 0.5, [*(name for name, *_ in rows), "differ"])
     ax.tick_params(labelbottom=False)
     for row in range(len(rows)):
         if codes[row].any():
@@ -204,10 +198,15 @@ def draw_strips(ax: Axes, outputs: pd.DataFrame, rows: Sequence[tuple[str, str, 
     side_heading(ax, 6, "16-bit")
 
 
-def strip_name(label: str) -> str:
-    """Return a strip's name with precision and device in capitals."""
-    precision, device, *rest = label.split(" ")
-    return " ".join([precision.upper(), device.upper(), *rest])
+def strip_name(precision: str, device: str, predicted: bool) -> str:
+    """Return what a strip is called."""
+    return f"{precision.upper()} {device.upper()}{', predicted' if predicted else ''}"
+
+
+def operation_strips(operations: pd.DataFrame) -> list[str]:
+    """Return what the strips of single operations are called."""
+    predicted = bool((operations["cuda_how"] == "predicted").any())
+    return [strip_name(precision, device, predicted and device == "cuda") for precision, device in CELLS]
 
 
 def draw_kinds(ax: Axes, outputs: pd.DataFrame, kinds: Sequence[str]) -> None:
@@ -229,17 +228,21 @@ def draw_kinds(ax: Axes, outputs: pd.DataFrame, kinds: Sequence[str]) -> None:
 
 def mark_stages(ax: Axes, outputs: pd.DataFrame, width: float) -> None:
     """Name the parts of the model below their outputs, where there is room for the name."""
+    if outputs.empty:
+        ax.set_xticks([])
+        return
     each = outputs.sort_values("order").drop_duplicates("order")
-    count = max(1, len(each))
+    count = len(each)
     stages = stages_of(each["module"].tolist())
     starts = [index for index, name in enumerate(stages) if index == 0 or name != stages[index - 1]]
-    ticks, names = [], []
+    ticks, names, edges = [], [], set()
     for start, end in zip(starts, [*starts[1:], len(stages)], strict=True):
-        if len(stages[start]) * LETTER <= (end - start) / count * width:
+        if stages[start] and len(stages[start]) * LETTER <= (end - start) / count * width:
             ticks.append((start + end) / 2)
             names.append(stages[start])
+            edges |= {start, end}
     ax.set_xticks(ticks, names)
-    ax.vlines(starts[1:], 0, 1, transform=ax.get_xaxis_transform(), color=FAINT, linewidth=0.6)
+    ax.vlines(sorted(edges), 0, 1, transform=ax.get_xaxis_transform(), color=FAINT, linewidth=0.6)
     ax.set_xlabel("part of the model, in forward order")
 
 
@@ -264,14 +267,7 @@ def draw_operations(ax: Axes, tables: Tables) -> None:
         own = table[(table["precision"] == precision) & table[device].notna()]
         codes[row, [names.index(name) for name in own["operation"]]] = [code(dtype) for dtype in own[device]]
     cells(ax, codes, [colour for _, colour in [*DTYPES.values(), OTHER]])
-    predicted = (table["cuda_how"] == "predicted").any()
-    ax.set_yticks(
-        np.arange(len(CELLS)) + 0.5,
-        [
-            strip_name(f"{precision} {device}{', predicted' if device == 'cuda' and predicted else ''}")
-            for precision, device in CELLS
-        ],
-    )
+    ax.set_yticks(np.arange(len(CELLS)) + 0.5, operation_strips(table))
     ax.set_xticks(np.arange(len(names)) + 0.5, [shown(name) for name in names], rotation=90)
     differ = set(table.loc[table["differs"].fillna(False).astype(bool), "operation"])
     for label, name in zip(ax.get_xticklabels(), names, strict=True):

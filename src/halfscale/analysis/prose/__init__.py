@@ -13,6 +13,7 @@ from halfscale.analysis.prose.measured import Measured
 from halfscale.analysis.prose.memory import memory
 from halfscale.analysis.prose.method import arms_defined, definitions, twin, workloads
 from halfscale.analysis.prose.outcome import abstract_findings, completion
+from halfscale.analysis.prose.output_dtypes import output_dtypes
 from halfscale.analysis.prose.practices import practices
 from halfscale.analysis.prose.probe import probe
 from halfscale.analysis.prose.roofline import roofline
@@ -23,6 +24,9 @@ from halfscale.analysis.prose.throughput import throughput
 __all__ = ["Measured", "write_prose"]
 
 NOTHING = "% Nothing of this kind is measured beside the training runs.\n"
+
+BEFORE_RESULTS = ("output_dtypes",)
+"""Experiments that say what the treatments are; the others come after the results."""
 
 
 def write_prose(measured: Measured, described: Iterable[str]) -> dict[str, str]:
@@ -53,6 +57,8 @@ def write_prose(measured: Measured, described: Iterable[str]) -> dict[str, str]:
 def experiments(measured: Measured) -> dict[str, str]:
     """Return the text of each experiment that the study has, and the commands that read their sections and tables."""
     texts = {}
+    if measured.dtypes is not None:
+        texts["output_dtypes"] = output_dtypes(measured.dtypes)
     if measured.probes is not None:
         texts["probe"] = probe(*measured.probes)
     if measured.variants is not None:
@@ -66,9 +72,15 @@ def experiments(measured: Measured) -> dict[str, str]:
         has_units = not measured.runs["backend"].eq("upcast").any()
         texts["practices"] = practices(measured.practices, None if has_units else measured.variants)
     return texts | {
-        "experiments": "".join(f"\\input{{sections/{name}}}\n" for name in texts) or NOTHING,
-        "experiment_tables": "".join(f"\\input{{tables/{name}}}\n" for name in texts) or NOTHING,
+        "treatments": inputs("sections", (name for name in texts if name in BEFORE_RESULTS)),
+        "experiments": inputs("sections", (name for name in texts if name not in BEFORE_RESULTS)),
+        "experiment_tables": inputs("tables", texts),
     }
+
+
+def inputs(folder: str, names: Iterable[str]) -> str:
+    """Return the commands that read these files of a folder."""
+    return "".join(f"\\input{{{folder}/{name}}}\n" for name in names) or NOTHING
 
 
 def by_workload(measured: Measured, write: Callable[[str, Measured], str]) -> str:

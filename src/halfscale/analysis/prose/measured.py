@@ -8,6 +8,7 @@ import pandas as pd
 
 from halfscale.analysis.collect import read_csv, read_plan, read_runs
 from halfscale.analysis.memory import read_memory_tables
+from halfscale.analysis.output_dtypes import Tables, read_output_dtypes_tables
 from halfscale.analysis.practices import read_practices_tables
 from halfscale.analysis.probe import read_probe_tables
 from halfscale.analysis.references import references
@@ -30,6 +31,8 @@ class Measured:
     gaps: pd.DataFrame
     samples: tuple[pd.DataFrame, pd.DataFrame] | None = None
     """The sampled steps, and the gradient exponents of the reference; None in a part of the study."""
+    dtypes: Tables | None = None
+    """The dtypes of outputs, where the study looks at them."""
     probes: tuple[pd.DataFrame, pd.DataFrame] | None = None
     """The operating windows, and what they predict of the runs, where the study probes gradients."""
     variants: pd.DataFrame | None = None
@@ -57,6 +60,7 @@ class Measured:
             arms=read_arms(folder),
             gaps=gaps,
             samples=read_sample_tables(folder),
+            dtypes=read_output_dtypes_tables(folder) if plan.output_dtypes else None,
             probes=read_probe_tables(folder) if plan.probe else None,
             variants=read_throughput_table(folder) if plan.throughput else None,
             memory=read_memory_tables(folder) if plan.memory else None,

@@ -61,6 +61,7 @@ def definitions(measured: Measured) -> str:
         "studyshortinterval": any(each.kind == "dynamic" and each.growth_interval < STOCK_INTERVAL for each in dynamic),
         "studyonerate": len({arm.lr_factor for arm in plan.arms}) == 1,
         "studycut": len(plan.arms) * seeds > MOST_ROWS,
+        "studydtypes": bool(plan.output_dtypes),
         "studyprobe": bool(plan.probe),
         "studythroughput": bool(plan.throughput),
         "studyroofline": bool(plan.roofline),
