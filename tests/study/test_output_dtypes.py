@@ -32,7 +32,11 @@ def test_a_spec_is_of_the_model_the_data_and_the_device() -> None:
     spec = plan_study(study).output_dtypes["resnet50"]
     workload = study.workloads[0]
     assert (spec.model, spec.model_args, spec.data_args) == (workload.model, workload.model_args, workload.data_args)
-    assert (spec.memory_format, spec.device, spec.seed) == (workload.memory_format, study.device, study.seeds[0])
+    assert (spec.memory_format, spec.device, spec.seed) == (
+        workload.memory_format,
+        study.device,
+        study.seeds_of(workload)[0],
+    )
     assert OutputDtypesSpec.model_validate_json(spec.canonical()) == spec
     on_gpu = study.model_copy(update={"device": "cuda"})
     assert plan_study(on_gpu).output_dtypes["resnet50"].hash != spec.hash

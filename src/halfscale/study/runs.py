@@ -123,7 +123,7 @@ def plan_output_dtypes(study: Study) -> dict[str, OutputDtypesSpec]:
     if settings is None:
         return {}
     return {
-        workload.name: output_dtypes_spec(workload, study.seeds[0], study.device, study.backend)
+        workload.name: output_dtypes_spec(workload, study.seeds_of(workload)[0], study.device, study.backend)
         for workload in study.workloads
         if settings.workloads is None or workload.name in settings.workloads
     }
