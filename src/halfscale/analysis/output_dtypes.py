@@ -31,6 +31,10 @@ CELLS = (("bf16", "cpu"), ("bf16", "cuda"), ("fp16", "cpu"), ("fp16", "cuda"))
 """Columns of the LaTeX tables: in FP32 there is nothing to decide."""
 
 
+RAGGED = r">{\raggedright\arraybackslash}p{%.1fcm}"
+"""A column of text that may break."""
+
+
 class Tables(NamedTuple):
     """The tables of output dtypes."""
 
@@ -243,7 +247,7 @@ def written(dtype: str) -> str:
 
 def heads(columns: Sequence[Column]) -> list[Column]:
     """Return these columns, and one for each 16-bit precision and device."""
-    return [*columns, *(Column(precision.upper(), device.upper(), "l") for precision, device in CELLS)]
+    return [*columns, *(Column(precision.upper(), device.upper(), RAGGED % 2.3) for precision, device in CELLS)]
 
 
 def outputs_tex(table: pd.DataFrame) -> str:
@@ -267,7 +271,7 @@ def outputs_tex(table: pd.DataFrame) -> str:
         "autocast of each precision and device. In brackets, how many outputs have a dtype where not all of a kind have the "
         f"same. {MISSING}: there is no such output."
     )
-    columns = heads([Column("Module or function", "", "l"), Column("Outputs", "", "r")])
+    columns = heads([Column("Module or function", "", RAGGED % 4.2), Column("Outputs", "", "r")])
     return longtable(columns, groups, caption=caption, label="tab:output_dtypes")
 
 
@@ -294,7 +298,9 @@ def operations_tex(table: pd.DataFrame) -> str:
         "What autocast makes of single operations whose operands are in its 16-bit format already, as after a convolution or "
         "a matrix product: the dtype of the result."
     )
-    return longtable(heads([Column("Operation", "", "l")]), groups, caption=caption, label="tab:autocast_operations")
+    return longtable(
+        heads([Column("Operation", "", RAGGED % 4.2)]), groups, caption=caption, label="tab:autocast_operations"
+    )
 
 
 def dtype_of(rows: pd.DataFrame, precision: str, device: str) -> str:
