@@ -33,8 +33,8 @@ CAPTION = (
     "What autocast makes of every output of a training step's forward pass, in forward order. A strip is one precision on "
     "one device; CUDA's are predicted by fake tensors where it says so. At the right, how many outputs are 16-bit. Below, "
     "where the two devices differ, and which module or function an output is of, with their number. Last, single operations "
-    "whose operands are 16-bit already, as after a convolution or a matrix product: this is where CPU and CUDA differ. A "
-    "strip that is empty could be neither measured nor predicted."
+    "whose operands are 16-bit already, as after a convolution or a matrix product; red names are those on which CPU and "
+    "CUDA differ. A strip that is empty could be neither measured nor predicted."
 )
 
 ROW, HEAD, FOOT, GAP, KEY, NAMES = 0.135, 0.24, 0.36, 0.06, 0.24, 0.85

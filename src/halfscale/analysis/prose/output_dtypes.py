@@ -65,7 +65,7 @@ def difference(workload: str, outputs: pd.DataFrame, passes: pd.DataFrame) -> li
         return []
     own = outputs[outputs["differs"].fillna(False).astype(bool)].sort_values("order")
     if own.empty:
-        return ["No output has another dtype on CUDA than on the CPU, though what is computed inside of it may."]
+        return ["No output has another dtype on CUDA than on the CPU; what is computed on the way to it may."]
     counts = [
         f"{key(workload, 'cpu', str(precision), 'differs')} in {str(precision).upper()}"
         for precision in compared.loc[compared["differs"] > 0, "precision"]
