@@ -1,5 +1,7 @@
 """Tables, figure, text and numbers of output dtypes, on a net whose dtypes are known."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib as mpl
@@ -10,8 +12,10 @@ from made_up_dtypes import DEVICES, PRECISIONS, made_up_pass, make_record, outpu
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from typeset import typeset
 
 from halfscale.analysis import style
+from halfscale.analysis.collect import collect
 from halfscale.analysis.figures import output_dtypes as drawn
 from halfscale.analysis.macros import output_dtypes_values
 from halfscale.analysis.output_dtypes import (
@@ -22,7 +26,9 @@ from halfscale.analysis.output_dtypes import (
     outputs_tex,
     read_output_dtypes_tables,
 )
+from halfscale.analysis.prose import NOTHING, Measured, experiments
 from halfscale.analysis.prose.output_dtypes import output_dtypes as prose
+from halfscale.analysis.tables import write_tables
 from halfscale.study.passes import OutputDtypesRecord
 
 
@@ -204,3 +210,30 @@ def test_latex_counts_by_kind(tables: Tables) -> None:
     differ, agree = operations_tex(tables.operations).split(r"\textit{CPU and CUDA agree}")
     assert r"layer\_\allowbreak{}norm & BF16 & FP32 & FP16 & FP32" in differ
     assert "linear & BF16 & BF16 & FP16 & FP16" in agree
+
+
+def test_latex_tables_fit_the_page(tmp_path: Path) -> None:
+    """Whatever a user calls a class, and however many dtypes one kind gives."""
+    kinds = ["Odd_" + "WithoutEnd" * 8, "Mixed", "Mixed", "Mixed"]
+    mixed = [["float16"], ["float16", "bfloat16", "int64"], ["float32", "uint8"], []]
+    outputs = [
+        output(f"m{index}", kind, *dtypes) for index, (kind, dtypes) in enumerate(zip(kinds, mixed, strict=True))
+    ]
+    passes = [made_up_pass(device, precision, outputs=outputs) for device in DEVICES for precision in PRECISIONS]
+    tables = make_tables({"50%_net": make_record(passes), "net": make_record()})
+    typeset(outputs_tex(tables.outputs) + operations_tex(tables.operations), tmp_path)
+
+
+def test_the_section_stands_before_the_results_and_its_tables_with_the_others(
+    finished_study: Path, tmp_path: Path, tables: Tables
+) -> None:
+    folder = Path(shutil.copytree(finished_study, tmp_path / "study"))
+    collect(folder)
+    write_tables(folder)
+    measured = Measured.read(folder)
+    without, found = experiments(measured), experiments(replace(measured, dtypes=tables))
+    assert without["treatments"] == without["experiments"] == without["experiment_tables"] == NOTHING
+    assert found["treatments"] == "\\input{sections/output_dtypes}\n"
+    assert found["experiments"] == NOTHING
+    assert found["experiment_tables"] == "\\input{tables/output_dtypes}\n"
+    assert found["output_dtypes"] == prose(tables)

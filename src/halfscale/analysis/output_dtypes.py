@@ -247,7 +247,7 @@ def written(dtype: str) -> str:
 
 def heads(columns: Sequence[Column]) -> list[Column]:
     """Return these columns, and one for each 16-bit precision and device."""
-    return [*columns, *(Column(precision.upper(), device.upper(), RAGGED % 2.3) for precision, device in CELLS)]
+    return [*columns, *(Column(precision.upper(), device.upper(), RAGGED % 2.2) for precision, device in CELLS)]
 
 
 def outputs_tex(table: pd.DataFrame) -> str:
@@ -271,7 +271,7 @@ def outputs_tex(table: pd.DataFrame) -> str:
         "autocast of each precision and device. In brackets, how many outputs have a dtype where not all of a kind have the "
         f"same. {MISSING}: there is no such output."
     )
-    columns = heads([Column("Module or function", "", RAGGED % 4.9), Column("Outputs", "", "r")])
+    columns = heads([Column("Module or function", "", RAGGED % 4.8), Column("Outputs", "", "r")])
     return longtable(columns, groups, caption=caption, label="tab:output_dtypes")
 
 
@@ -299,7 +299,7 @@ def operations_tex(table: pd.DataFrame) -> str:
         "a matrix product: the dtype of the result."
     )
     return longtable(
-        heads([Column("Operation", "", RAGGED % 4.9)]), groups, caption=caption, label="tab:autocast_operations"
+        heads([Column("Operation", "", RAGGED % 4.8)]), groups, caption=caption, label="tab:autocast_operations"
     )
 
 
