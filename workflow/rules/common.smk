@@ -99,7 +99,10 @@ def study_targets():
     where what was once made from them is still there: old tables would pass for those of the new runs.
     """
     targets = run_records(None) + experiment_records()
-    targets += [f"{FOLDER}/{name}" for name in ("plan.json", "traces.parquet", "tables/runs.csv", "tables/arms.csv", "tables/samples.csv")]
+    targets += [
+        f"{FOLDER}/{name}"
+        for name in ("plan.json", "traces.parquet", "tables/runs.csv", "tables/arms.csv", "tables/samples.csv")
+    ]
     targets += [f"{FOLDER}/figures/{figure}.pdf" for figure in FIGURES]
     targets += experiment_tables("csv") + [f"{FOLDER}/paper/macros.json"]
     if shutil.which("latexmk") or shutil.which("tectonic"):
