@@ -270,10 +270,9 @@ def practices(
     from halfscale.machine.leases import leased_device
     from halfscale.progress import step_bar
 
-    device = chosen.treatments[0].run.device
-    with leased_device(device), step_bar("practices", len(chosen.runs())) as advance:
-        record = measure_practices(chosen, output, advance)
-    typer.echo(describe_practices(case or "", record))
+    runs = chosen.runs()
+    with leased_device(runs[0][1].device), step_bar("practices", len(runs)) as advance:
+        typer.echo(describe_practices(measure_practices(chosen, output, advance)))
     for name in ("steps.parquet", "practices.json"):
         typer.echo(output / name)
 

@@ -99,7 +99,7 @@ def test_tables_come_back_as_they_were_written(arms: pd.DataFrame, tmp_path: Pat
 
 
 def test_the_terminal_shows_what_is_wrong_and_what_pytorch_said() -> None:
-    text = describe_practices("made-up", make_practices_record())
+    text = describe_practices(make_practices_record())
     assert re.search(r"early +clip_before_unscale +completed +135/150 +15 ", text)
     assert re.search(r"twice +unscaled_twice +refused +0/0 ", text)
     assert text.endswith("twice: Called already\nstepped: Order")

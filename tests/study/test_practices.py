@@ -53,6 +53,14 @@ def test_a_case_is_every_arm_with_every_seed_of_the_study(settings: Settings, ca
     assert spec_of(settings) == spec
 
 
+def test_a_case_may_have_fewer_seeds_but_no_others(settings: Settings, case: dict[str, Any]) -> None:
+    case["workload"]["seeds"] = [1]
+    assert [run.seed for _, run in spec_of(settings).runs()] == [1, 1]
+    case["workload"]["seeds"] = [2]
+    with pytest.raises(ConfigError, match=r"workloads\[tokens\]\.seeds: 2 is no seed of the study; allowed: 0, 1"):
+        parse_study(settings, "test")
+
+
 def test_what_an_arm_does_to_modules_is_part_of_its_run(settings: Settings, case: dict[str, Any]) -> None:
     treatment = {"fp32_modules": ["head", "blocks.0", "head"], "layer_scales": {"head": 0.25, "blocks.0": 2}}
     case["arms"] += [

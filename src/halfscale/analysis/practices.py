@@ -136,9 +136,9 @@ def first_sentence(text: str) -> str:
     return text.split(". ")[0]
 
 
-def describe_practices(case: str, record: PracticesRecord) -> str:
+def describe_practices(record: PracticesRecord) -> str:
     """Return a finished case as a table for a terminal: cost in nats, the share of updates that are lost in percent."""
-    arms = arm_table(case, record)
+    arms = arm_table("", record)
     shown = pd.DataFrame(
         {
             "arm": arms["arm"],

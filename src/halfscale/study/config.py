@@ -82,7 +82,8 @@ class Study(Model):
             for name in throughput.levels_of:
                 timed = throughput.workloads or workloads
                 refuse_unknown("experiments.throughput.levels_of: ", name, "workload that is timed", timed)
-        for workload in self.workloads:
+        practices = self.experiments.practices
+        for workload in [*self.workloads, *(case.workload for case in (practices.cases if practices else []))]:
             refuse_duplicates(f"workloads[{workload.name}].seeds: ", workload.seeds or [])
             for seed in workload.seeds or []:
                 if seed not in self.seeds:
@@ -90,6 +91,7 @@ class Study(Model):
                     raise ValueError(
                         f"workloads[{workload.name}].seeds: {seed} is no seed of the study; allowed: {allowed}"
                     )
+        for workload in self.workloads:
             members = [arm for arm in arms if arm.workloads is None or workload.name in arm.workloads]
             check_reference(self.reference, workload.name, members)
             for arm in members:

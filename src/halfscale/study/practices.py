@@ -19,7 +19,7 @@ class PracticesCase(Model):
     name: Name
     """What the case is called in tables and figures."""
     workload: Workload
-    """What is trained, with the seeds of the study."""
+    """What is trained; with all seeds of the study, if it names none."""
     arms: Annotated[list[Arm], Field(min_length=2)]
     """How it is trained. An arm with a pitfall is a wrong way, and is called one wherever it appears."""
     reference: Name | None = None

@@ -160,9 +160,10 @@ def plan_practices(study: Study) -> dict[str, PracticesSpec]:
     return {
         case.name: PracticesSpec(
             reference=case.compared_with,
-            seeds=study.seeds,
+            seeds=study.seeds_of(case.workload),
             treatments=[
-                Treatment(arm=arm.name, run=make_spec(study, case.workload, arm, study.seeds[0])) for arm in case.arms
+                Treatment(arm=arm.name, run=make_spec(study, case.workload, arm, study.seeds_of(case.workload)[0]))
+                for arm in case.arms
             ],
         )
         for case in (settings.cases if settings else [])
