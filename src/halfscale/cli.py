@@ -371,6 +371,29 @@ def cite(
 
 
 @app.command()
+def verify(
+    folder: Annotated[Path, typer.Argument(help="A finished study's results.")] = Path("results/quickstart"),
+    reference: Annotated[Path, typer.Option(help="What the committed references lie in.")] = Path("results/reference"),
+    record: Annotated[bool, typer.Option("--record", help="Keep these tables as this platform's reference.")] = False,
+) -> None:
+    """Hold a study's tables against the committed ones; exit with 1 where one differs."""
+    from halfscale.analysis.verify import PLATFORM_TOLERANCE, record_reference
+    from halfscale.analysis.verify import verify as verify_tables
+
+    if record:
+        typer.echo(record_reference(folder, reference))
+        return
+    used, same_platform, compared = verify_tables(folder, reference)
+    typer.echo(f"held against {used}")
+    if not same_platform:
+        typer.echo(f"of another platform: numbers may differ by {PLATFORM_TOLERANCE:.0%}")
+    for each in compared:
+        typer.echo(f"{each.table:18} {each.verdict}{f': {each.where}' if each.where else ''}")
+    if any(each.verdict == "different" for each in compared):
+        raise typer.Exit(1)
+
+
+@app.command()
 def schema(output: Annotated[Path, typer.Option("--output", "-o")] = Path("config/schema.json")) -> None:
     """Write the JSON Schema of a config, for editors."""
     from halfscale.study.schema import write_schema
