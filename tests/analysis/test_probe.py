@@ -14,6 +14,7 @@ from halfscale.analysis import style
 from halfscale.analysis.collect import collect, read_csv, write_csv
 from halfscale.analysis.figures import operating_window, predicted_skips
 from halfscale.analysis.macros import probe_values
+from halfscale.analysis.predicted_flushed import COLUMNS as FLUSHED
 from halfscale.analysis.predicted_skips import prediction_table
 from halfscale.analysis.probe import crossover, layer_table, probe_tex, scale_table, window_of, window_table
 from halfscale.analysis.prose.probe import probe
@@ -160,7 +161,8 @@ def test_a_study_without_dynamic_arms_has_an_empty_figure(finished_study: Path, 
 
 def test_the_text_says_what_the_tables_say_and_every_number_of_it_is_a_macro(windows: pd.DataFrame) -> None:
     predictions = prediction_table(windows, make_runs())
-    text = probe(windows, predictions)
+    flushed = pd.DataFrame([("net", "fp16", 16, 1000, 0.25, 0.26)], columns=FLUSHED)
+    text = probe(windows, predictions, flushed)
     assert r"At its initial weights the window reaches from \val{probe.net.0.low} to \val{probe.net.0.high}" in text
     assert "lies inside once, above it once" in text
     assert "BF16 errs 8.0 times as much as FP16 inside it" in text

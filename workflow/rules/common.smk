@@ -70,7 +70,7 @@ MISSING_TABLES = {
     f"tables/{table}.csv"
     for cases, tables in (
         (PLAN.output_dtypes, ("output_dtypes", "output_dtypes_passes", "autocast_operations")),
-        (PLAN.probe, ("probe", "probe_scales", "probe_layers", "predicted_skips")),
+        (PLAN.probe, ("probe", "probe_scales", "probe_layers", "predicted_skips", "predicted_flushed")),
         (PLAN.throughput, ("throughput", "throughput_blocks")),
         (PLAN.memory, ("memory", "largest_batch")),
         (PLAN.roofline, ("roofline",)),

@@ -30,6 +30,7 @@ rule probe_tables:
     input:
         plan=rules.plan.output,
         runs=rules.collect.output.runs,
+        samples=rules.sample_tables.output.samples,
         records=expand(
             f"{FOLDER}/probe/{{workload}}/{{name}}",
             workload=PLAN.probe,
@@ -49,6 +50,12 @@ rule probe_tables:
             caption="../report/predicted_skips.rst",
             category="Gradients",
             labels={"what": "Predicted and observed skips"},
+        ),
+        flushed=report(
+            f"{FOLDER}/tables/predicted_flushed.csv",
+            caption="../report/predicted_flushed.rst",
+            category="Gradients",
+            labels={"what": "Predicted and observed underflow"},
         ),
         tex=f"{FOLDER}/tables/probe.tex",
     log:

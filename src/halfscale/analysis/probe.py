@@ -11,6 +11,7 @@ import pandas as pd
 
 from halfscale.analysis.collect import read_csv, read_plan, read_runs, write_csv
 from halfscale.analysis.latex import Column, breakable, longtable, number, percent
+from halfscale.analysis.predicted_flushed import flushed_table
 from halfscale.analysis.predicted_skips import prediction_table
 from halfscale.study.probe import ProbeSpec
 from halfscale.study.probings import read_probe
@@ -35,11 +36,11 @@ class Window(NamedTuple):
 
 
 def write_probe_tables(folder: Path) -> None:
-    """Write tables/{probe,probe_scales,probe_layers,predicted_skips}.csv and tables/probe.tex of a study that probes.
+    """Write tables/{probe,probe_scales,probe_layers,predicted_skips,predicted_flushed}.csv and tables/probe.tex.
 
     Raises:
         RecordError: the plan or a probe is missing or not whole.
-        OSError: tables/runs.csv is missing.
+        OSError: tables/runs.csv or tables/samples.csv is missing.
     """
     specs = read_plan(folder).probe
     probes = {name: read_probe(folder / "probe" / name, spec)[1] for name, spec in specs.items()}
@@ -49,13 +50,20 @@ def write_probe_tables(folder: Path) -> None:
     write_csv(folder / "tables" / "probe.csv", windows)
     write_csv(folder / "tables" / "probe_scales.csv", scales)
     write_csv(folder / "tables" / "probe_layers.csv", layers)
-    write_csv(folder / "tables" / "predicted_skips.csv", prediction_table(windows, read_runs(folder)))
+    runs, samples = read_runs(folder), read_csv(folder / "tables" / "samples.csv")
+    # With gradients accumulated a step is more than the one batch that is probed.
+    seeds = {name: spec.run.seed for name, spec in specs.items() if spec.run.accumulate == 1}
+    write_csv(folder / "tables" / "predicted_skips.csv", prediction_table(windows, runs))
+    write_csv(folder / "tables" / "predicted_flushed.csv", flushed_table(scales, runs, samples, seeds))
     write_text(folder / "tables" / "probe.tex", probe_tex(windows))
 
 
-def read_probe_tables(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Read a study's tables/probe.csv and tables/predicted_skips.csv."""
-    return read_csv(folder / "tables" / "probe.csv"), read_csv(folder / "tables" / "predicted_skips.csv")
+def read_probe_tables(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Read a study's tables/probe.csv, tables/predicted_skips.csv and tables/predicted_flushed.csv."""
+    probe, skips, flushed = (
+        read_csv(folder / "tables" / f"{name}.csv") for name in ("probe", "predicted_skips", "predicted_flushed")
+    )
+    return probe, skips, flushed
 
 
 def window_of(curve: pd.DataFrame) -> Window:

@@ -88,8 +88,8 @@ class Sampler:
         return Sample(self.exponents, scalars, self.sketched)
 
     def elements(self, tensors: Sequence[Tensor]) -> Tensor:
-        """Return the sampled elements of some tensors, in one row."""
-        return torch.cat([flatten(tensor)[:: self.stride] for tensor in tensors])
+        """Return the sampled elements of some tensors, in one row, FP32."""
+        return torch.cat([flatten(tensor)[:: self.stride] for tensor in tensors]).float()
 
 
 def sample_row(sample: Sample, trace: dict[str, Any], headroom: float | None) -> dict[str, Any]:

@@ -33,8 +33,8 @@ class Measured:
     """The sampled steps, and the gradient exponents of the reference; None in a part of the study."""
     dtypes: Tables | None = None
     """The dtypes of outputs, where the study looks at them."""
-    probes: tuple[pd.DataFrame, pd.DataFrame] | None = None
-    """The operating windows, and what they predict of the runs, where the study probes gradients."""
+    probes: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame] | None = None
+    """The operating windows, and what they predict of skips and of underflow, where the study probes gradients."""
     variants: pd.DataFrame | None = None
     """What was timed, where the study times anything."""
     memory: tuple[pd.DataFrame, pd.DataFrame] | None = None

@@ -4,25 +4,31 @@ import pandas as pd
 
 from halfscale.analysis.latex import breakable
 from halfscale.analysis.probe import DEFAULT
-from halfscale.analysis.prose.words import counted, listed, number_word, val
+from halfscale.analysis.prose.words import counted, listed, number_word, percent, val
 
 
-def probe(windows: pd.DataFrame, predictions: pd.DataFrame) -> str:
+def probe(windows: pd.DataFrame, predictions: pd.DataFrame, flushed: pd.DataFrame) -> str:
     """Return one paragraph a workload.
 
     Args:
         windows: of tables/probe.csv.
         predictions: of tables/predicted_skips.csv.
+        flushed: of tables/predicted_flushed.csv.
     """
     paragraphs = [
         rf"\paragraph{{{breakable(str(workload))}.}} "
-        + paragraph(str(workload), rows, predictions[predictions["workload"] == workload])
+        + paragraph(
+            str(workload),
+            rows,
+            predictions[predictions["workload"] == workload],
+            flushed[flushed["workload"] == workload],
+        )
         for workload, rows in windows.groupby("workload", sort=False)
     ]
     return "\n\n".join(paragraphs) + "\n"
 
 
-def paragraph(workload: str, rows: pd.DataFrame, predictions: pd.DataFrame) -> str:
+def paragraph(workload: str, rows: pd.DataFrame, predictions: pd.DataFrame, flushed: pd.DataFrame) -> str:
     """Return where a workload's windows lie, what lies outside them, and what they predict."""
     known = rows[rows["low"].notna()]
     if known.empty:
@@ -32,7 +38,7 @@ def paragraph(workload: str, rows: pd.DataFrame, predictions: pd.DataFrame) -> s
         default_scale(known),
         against_bf16(workload, known),
     ]
-    sentences += [layers(known), *predicted(predictions)]
+    sentences += [layers(known), *predicted(predictions), underflow(flushed)]
     return " ".join(filter(None, sentences))
 
 
@@ -128,6 +134,19 @@ def predicted(predictions: pd.DataFrame) -> list[str]:
             f"{number_word(len(ends))}."
         )
     return sentences
+
+
+def underflow(flushed: pd.DataFrame) -> str:
+    """Return how far the zeros that runs sampled of their first gradient are from those that the probe found."""
+    if flushed.empty:
+        return ""
+    worst = float((flushed["observed"] - flushed["predicted"]).abs().max())
+    low, high = (percent(float(bound)) for bound in (flushed["predicted"].min(), flushed["predicted"].max()))
+    of = low if low == high else f"{low} to {high}"
+    return (
+        f"Where a run's first step is the one that was probed, the probe expects zeros in {of} of the gradient, and what "
+        f"the runs sampled is within {percent(worst)} of the elements of that, in {counted(len(flushed), 'run')}."
+    )
 
 
 def key(workload: str, row: dict[str, object], name: str) -> str:
