@@ -105,8 +105,15 @@ def test_the_terminal_shows_what_is_wrong_and_what_pytorch_said() -> None:
     assert text.endswith("twice: Called already\nstepped: Order")
 
 
-def test_the_latex_table_can_be_typeset(arms: pd.DataFrame, tmp_path: Path) -> None:
-    text = practices_tex(arms)
+def test_the_latex_table_can_be_typeset(tmp_path: Path) -> None:
+    """With costs so small that they and their intervals need a power of ten."""
+    record = make_practices_record()
+    small = [
+        each if each.final_loss is None else each.model_copy(update={"final_loss": 2 + 1e-5 * each.final_loss * seed})
+        for seed, each in enumerate(record.outcomes)
+    ]
+    text = practices_tex(arm_table("made-up", record.model_copy(update={"outcomes": small})))
+    assert r"\times10^{" in text
     assert r"\textit{made-\allowbreak{}up, held against right}" in text
     typeset(text, tmp_path)
 

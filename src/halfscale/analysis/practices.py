@@ -165,7 +165,6 @@ def practices_tex(table: pd.DataFrame) -> str:
         Column("Updates", "/steps", "r"),
         Column("Skipped", "(steps)", "r"),
         Column("Lost", r"(\%)", "r"),
-        Column("Loss", "(nats)", "r"),
         Column("Cost", "(nats)", "r"),
         Column(r"95\,\% interval", "(nats)", "r"),
     ]
@@ -178,7 +177,6 @@ def practices_tex(table: pd.DataFrame) -> str:
             f"${row['updates']}/{row['steps']}$",
             number(int(row["skipped"])),
             percent(float(row["lost_updates"])),
-            number(float(row["final_loss"])),
             number(float(row["cost"])),
             interval(float(row["cost_low"]), float(row["cost_high"])),
         ]
@@ -193,8 +191,7 @@ def practices_tex(table: pd.DataFrame) -> str:
     caption = (
         "Wrong ways and remedies, by case. An arm with an entry under `wrong way' is trained wrongly on purpose. Updates and "
         "skipped steps: totals over the seeds, up to a run's first bad step. Lost: elements with a gradient whose weight "
-        "an update left where it was. Loss: mean training loss over the last tenth of the steps, of completed runs. "
-        "Cost: the same less that of the arm that the case is held against, in the same block, with its Student $t$ "
-        "interval."
+        "an update left where it was. Cost: mean training loss over the last tenth of the steps less that of the arm that "
+        "the case is held against, in the same block, of completed runs, with its Student $t$ interval."
     )
     return longtable(columns, groups, caption=caption, label="tab:practices")

@@ -6,13 +6,12 @@ from halfscale.study.arm import Arm
 from halfscale.study.workload import Workload
 
 
-def check_fit(arm: Arm, workload: Workload, where: str = "") -> None:
+def check_fit(arm: Arm, workload: Workload) -> None:
     """Check that an arm can be run on a workload.
 
     Args:
-        arm: which need not name the workload.
+        arm: whether it names the workload does not matter.
         workload: what it is run on.
-        where: the key that holds the list of arms, such as "experiments.practices."; empty for the study's own.
 
     Raises:
         ValueError: the arm's learning rate, its fault plan or its pitfall does not fit.
@@ -20,16 +19,16 @@ def check_fit(arm: Arm, workload: Workload, where: str = "") -> None:
     lr = workload.optimizer.lr * arm.lr_factor
     if not 0 < lr < math.inf:
         raise ValueError(
-            f"{where}arms[{arm.name}].lr_factor = {arm.lr_factor}: makes the learning rate of workload "
+            f"arms[{arm.name}].lr_factor = {arm.lr_factor}: makes the learning rate of workload "
             f"{workload.name!r} {lr}; allowed: what leaves it finite and above 0"
         )
     if arm.inject and arm.inject.steps[-1] >= workload.steps:
         raise ValueError(
-            f"{where}arms[{arm.name}].inject.steps: {arm.inject.steps[-1]} is past the end of workload "
+            f"arms[{arm.name}].inject.steps: {arm.inject.steps[-1]} is past the end of workload "
             f"{workload.name!r}; allowed: 0 to {workload.steps - 1}"
         )
     if arm.pitfall == "clip_before_unscale" and workload.clip_norm is None:
         raise ValueError(
-            f"{where}arms[{arm.name}].pitfall = {arm.pitfall!r}: workload {workload.name!r} does not clip; "
+            f"arms[{arm.name}].pitfall = {arm.pitfall!r}: workload {workload.name!r} does not clip; "
             "allowed: with a clip_norm"
         )
