@@ -66,6 +66,7 @@ def definitions(measured: Measured) -> str:
         "studythroughput": bool(plan.throughput),
         "studyroofline": bool(plan.roofline),
         "studymemory": bool(plan.memory),
+        "studypractices": bool(plan.practices),
         "studydefault": plan.study.study == DEFAULT_STUDY,
     }
     return "".join(
