@@ -54,7 +54,7 @@ def test_clipping_too_early_clips_the_scaled_gradient(
 
     monkeypatch.setattr(loop, "clip_grads_with_norm_", noting(loop.clip_grads_with_norm_))
     monkeypatch.setattr(pitfalls, "clip_grad_norm_", noting(pitfalls.clip_grad_norm_))
-    monkeypatch.setattr(loop, "forward", lambda model, *_: (model.weight.square().sum(), torch.zeros(1, 1)))
+    monkeypatch.setattr(loop, "forward", lambda model, *_: (model.weight.square().sum(), torch.zeros(8, 2)))
     squares = {"model": "tiny_workloads:squares", "optimizer": {"name": "sgd", "lr": 1.0}, "clip_norm": 1.0}
     scaling = {"kind": "static", "scale": 65536}
     run = prepare(make_spec(squares, precision="fp16", loss_scaling=scaling, pitfall=pitfall))
@@ -132,7 +132,7 @@ def test_a_bf16_weight_of_one_never_moves_by_a_thousandth(
     make_spec: MakeSpec, monkeypatch: pytest.MonkeyPatch, pitfall: str | None, moved: float
 ) -> None:
     """Weight 1, update 1e-3, a hundred times: half the gap to the next number of BF16 is 2^-8 above and 2^-9 below."""
-    monkeypatch.setattr(loop, "forward", lambda model, *_: (model.weight.sum().float(), torch.zeros(1, 1)))
+    monkeypatch.setattr(loop, "forward", lambda model, *_: (model.weight.sum().float(), torch.zeros(8, 2)))
     spec = make_spec(
         {"model": "tiny_workloads:ones_weight", "steps": 100, "optimizer": {"name": "sgd", "lr": 1e-3}},
         precision="bf16",
