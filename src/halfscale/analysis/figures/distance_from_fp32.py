@@ -31,6 +31,9 @@ NAME_WIDTH = 20
 
 GREY = "#cccccc"
 
+NARROW = 30
+"""Ratio of the largest distance to the smallest below which powers of ten are too few for ticks."""
+
 
 def draw(folder: Path) -> Figure:
     """Return the figure for the study in `folder`."""
@@ -76,7 +79,8 @@ def compared(arms: Arms, runs: pd.DataFrame, workload: str) -> list[str]:
 
 
 def set_axes(ax: Axes, rows: pd.DataFrame, value: str) -> None:
-    """Make the axes of a workload's panels logarithmic, with powers of ten at their ticks and room about the lines."""
+    """Make the axes of a workload's panels logarithmic, with room about the lines, and powers of ten at the ticks of a
+    distance that spans several."""
     ax.set_xscale("log")
     ax.set_yscale("log")
     first, last = (rows["step"].min(), rows["step"].max()) if len(rows) else (1, 100)
@@ -84,10 +88,14 @@ def set_axes(ax: Axes, rows: pd.DataFrame, value: str) -> None:
     if value == "distance_ratio":
         low, high = min(low, 1.0), max(high, 1.0)
     ax.set_xlim(first / 1.3, last * 1.3)
-    ax.set_ylim(low / 4, high * 4)
+    narrow = high / low < NARROW
+    room = 1.5 if narrow else 4
+    ax.set_ylim(low / room, high * room)
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step:g}"))
-    ax.yaxis.set_major_locator(LogLocator(numticks=5))
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8) if narrow else LogLocator(numticks=5))
+    if narrow:
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda distance, _: f"{distance:g}"))
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_minor_locator(NullLocator())
 
