@@ -28,7 +28,7 @@ def module(tmp_path, monkeypatch):
 
 
 def test_halfscale_has_these_workloads():
-    assert known_names("model") == ["resnet50", "transformer"]
+    assert known_names("model") == ["convnet", "resnet50", "transformer"]
     assert known_names("data") == ["digits", "gaussian", "markov"]
 
 
