@@ -10,6 +10,10 @@ import pytest
 from halfscale.analysis.collect import collect
 from halfscale.analysis.tables import write_tables
 from halfscale.analysis.verify import Compared, VerifyError, compare, record_reference, relative_difference, verify
+from halfscale.study.load import load_study
+from halfscale.study.runs import plan_study
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -109,3 +113,20 @@ def test_another_study_of_the_name_and_none_at_all_are_told(study: Path, root: P
 )
 def test_relative_difference(before: str, now: str, difference: float) -> None:
     assert relative_difference(before, now) == difference
+
+
+@pytest.mark.parametrize(
+    "manifest", sorted(ROOT.glob("results/reference/*/*/manifest.json")), ids=lambda path: path.parts[-3]
+)
+def test_a_committed_reference_is_of_the_study_as_its_config_is_now(manifest: Path) -> None:
+    """After a change of the default study: `make study`, then `halfscale verify --record`."""
+    kept = json.loads(manifest.read_text(encoding="utf-8"))
+    plan = plan_study(load_study([ROOT / "config" / "config.yaml"]))
+    assert kept["study"] == plan.study.study
+    experiments = {
+        f"{kind} {name}": spec.hash
+        for kind, specs in plan
+        if kind != "runs" and isinstance(specs, dict)
+        for name, spec in specs.items()
+    }
+    assert kept["specs"] == {**{name: spec.hash for name, spec in plan.runs.items()}, **experiments}
