@@ -96,8 +96,10 @@ def draw(folder: Path) -> Figure:
             for arm in static[workload]:
                 draw_arm(ax, rows[rows["arm"] == arm.name], colours[arm.name], diverged)
                 name_line(ax, arm, colours[arm.name])
-            head(ax, "static scales", "each at its own height, not on the axis", INK)
+            head(ax, "static scales", "on an axis of their own", INK)
             set_scale_axis(ax, rows.loc[rows["arm"].isin([arm.name for arm in static[workload]]), "exponent"])
+            low, high = ax.get_ylim()
+            ax.set_ylim(low, high + 0.12 * (high - low))  # room for the name above the uppermost line
             ax.set_yticks([])  # each line states its scale; ticks would be read with the neighbour's labels
             ax.spines["left"].set_visible(False)
     add_key(figure)
