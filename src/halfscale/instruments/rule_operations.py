@@ -36,5 +36,5 @@ def rule(operation: str, dtype: torch.dtype, device: str) -> str | None:
     operand = torch.ones(2, 4, 8, 8, dtype=dtype, device=device)
     try:
         return str(OPERATIONS[operation](operand).dtype).removeprefix("torch.")
-    except (NotImplementedError, RuntimeError):
+    except RuntimeError:  # what torch raises for a missing kernel is this, or derived from it
         return None

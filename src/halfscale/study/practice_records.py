@@ -5,13 +5,11 @@ from typing import Literal
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from halfscale.study.model import Model, Name
 from halfscale.study.practices import PracticesSpec
-from halfscale.study.records import COMPLETE, Effective, Environment, RecordError, sha256
-from halfscale.study.sealed import Sealed, read_sealed
-from halfscale.study.whole import whole_file
+from halfscale.study.records import Effective, Environment
+from halfscale.study.sealed import Sealed, read_beside, read_sealed, write_beside
 
 Status = Literal["completed", "diverged", "refused"]
 
@@ -80,12 +78,9 @@ class PracticesRecord(Sealed):
 
 def write_steps(steps: pd.DataFrame, spec: PracticesSpec, path: Path) -> str:
     """Write the steps of every run; return the SHA-256 of the file."""
-    metadata = {"spec_hash": spec.hash, "mark": COMPLETE}
     # A NaN loss is a value, and not a missing one.
     columns = [pa.array(steps[field.name].to_numpy(), field.type, from_pandas=field.nullable) for field in STEPS]
-    with whole_file(path) as temporary:
-        pq.write_table(pa.table(columns, schema=STEPS.with_metadata(metadata)), temporary)
-        return sha256(temporary)
+    return write_beside(pa.table(columns, schema=STEPS), spec, path)
 
 
 def read_practices(folder: Path, spec: PracticesSpec) -> tuple[PracticesRecord, pd.DataFrame]:
@@ -96,10 +91,4 @@ def read_practices(folder: Path, spec: PracticesSpec) -> tuple[PracticesRecord, 
     """
     steps = folder / "steps.parquet"
     record = read_sealed(folder / "practices.json", PracticesRecord, spec)
-    try:
-        found = sha256(steps)
-    except OSError as error:
-        raise RecordError(f"{steps}: cannot be read: {error.strerror}") from None
-    if found != record.steps_sha256:
-        raise RecordError(f"{steps}: is not what was written with its record; delete it to have it made again")
-    return record, pq.read_table(steps).to_pandas()
+    return record, read_beside(steps, record.steps_sha256)

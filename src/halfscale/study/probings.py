@@ -4,12 +4,10 @@ from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from halfscale.study.probe import ProbeSpec
-from halfscale.study.records import COMPLETE, Effective, Environment, RecordError, sha256
-from halfscale.study.sealed import Sealed, read_sealed
-from halfscale.study.whole import whole_file
+from halfscale.study.records import Effective, Environment
+from halfscale.study.sealed import Sealed, read_beside, read_sealed, write_beside
 
 GRADIENTS = pa.schema(
     [
@@ -47,11 +45,7 @@ class ProbeRecord(Sealed):
 
 def write_gradients(gradients: pd.DataFrame, spec: ProbeSpec, path: Path) -> str:
     """Write what every gradient came to; return the SHA-256 of the file."""
-    metadata = {"spec_hash": spec.hash, "mark": COMPLETE}
-    table = pa.Table.from_pandas(gradients, schema=GRADIENTS, preserve_index=False).replace_schema_metadata(metadata)
-    with whole_file(path) as temporary:
-        pq.write_table(table, temporary)
-        return sha256(temporary)
+    return write_beside(pa.Table.from_pandas(gradients, schema=GRADIENTS, preserve_index=False), spec, path)
 
 
 def read_probe(folder: Path, spec: ProbeSpec) -> tuple[ProbeRecord, pd.DataFrame]:
@@ -62,10 +56,4 @@ def read_probe(folder: Path, spec: ProbeSpec) -> tuple[ProbeRecord, pd.DataFrame
     """
     gradients = folder / "gradients.parquet"
     record = read_sealed(folder / "probe.json", ProbeRecord, spec)
-    try:
-        found = sha256(gradients)
-    except OSError as error:
-        raise RecordError(f"{gradients}: cannot be read: {error.strerror}") from None
-    if found != record.gradients_sha256:
-        raise RecordError(f"{gradients}: is not what was written with its record; delete it to have it made again")
-    return record, pq.read_table(gradients).to_pandas()
+    return record, read_beside(gradients, record.gradients_sha256)

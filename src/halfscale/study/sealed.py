@@ -5,12 +5,15 @@ import json
 from pathlib import Path
 from typing import Literal, TypeVar
 
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from halfscale.study.identity import Spec
 from halfscale.study.model import Model
-from halfscale.study.records import COMPLETE, RecordError
-from halfscale.study.whole import write_text
+from halfscale.study.records import COMPLETE, RecordError, sha256
+from halfscale.study.whole import whole_file, write_text
 
 
 class Sealed(Model):
@@ -52,3 +55,29 @@ def read_sealed(path: Path, kind: type[AnySealed], spec: Spec) -> AnySealed:
     if record.sha256 != record.digest():
         raise RecordError(f"{path}: is not what was written; delete it to have it made again")
     return record
+
+
+def write_beside(table: pa.Table, spec: Spec, path: Path) -> str:
+    """Write the rows that belong to a record as Parquet; return the SHA-256 of the file, which the record keeps."""
+    with whole_file(path) as temporary:
+        pq.write_table(table.replace_schema_metadata({"spec_hash": spec.hash, "mark": COMPLETE}), temporary)
+        return sha256(temporary)
+
+
+def read_beside(path: Path, digest: str) -> pd.DataFrame:
+    """Read the rows that belong to a record.
+
+    Args:
+        path: of the Parquet file.
+        digest: its SHA-256, as the record keeps it.
+
+    Raises:
+        RecordError: it is missing, or not what was written with the record.
+    """
+    try:
+        found = sha256(path)
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read: {error.strerror}") from None
+    if found != digest:
+        raise RecordError(f"{path}: is not what was written with its record; delete it to have it made again")
+    return pq.read_table(path).to_pandas()

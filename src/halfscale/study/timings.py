@@ -5,13 +5,11 @@ from typing import Literal
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from halfscale.study.model import Model
-from halfscale.study.records import COMPLETE, Effective, Environment, RecordError, sha256
-from halfscale.study.sealed import Sealed, read_sealed
+from halfscale.study.records import Effective, Environment
+from halfscale.study.sealed import Sealed, read_beside, read_sealed, write_beside
 from halfscale.study.throughput import ThroughputSpec
-from halfscale.study.whole import whole_file
 
 Status = Literal["timed", "numerics only", "unavailable"]
 """numerics only: a format for which the CPU has no units, whose time says nothing about hardware."""
@@ -105,11 +103,7 @@ class ThroughputRecord(Sealed):
 
 def write_steps(steps: pd.DataFrame, spec: ThroughputSpec, path: Path) -> str:
     """Write every timed step; return the SHA-256 of the file."""
-    metadata = {"spec_hash": spec.hash, "mark": COMPLETE}
-    table = pa.Table.from_pandas(steps, schema=STEPS, preserve_index=False).replace_schema_metadata(metadata)
-    with whole_file(path) as temporary:
-        pq.write_table(table, temporary)
-        return sha256(temporary)
+    return write_beside(pa.Table.from_pandas(steps, schema=STEPS, preserve_index=False), spec, path)
 
 
 def read_throughput(folder: Path, spec: ThroughputSpec) -> tuple[ThroughputRecord, pd.DataFrame]:
@@ -120,10 +114,4 @@ def read_throughput(folder: Path, spec: ThroughputSpec) -> tuple[ThroughputRecor
     """
     steps = folder / "steps.parquet"
     record = read_sealed(folder / "throughput.json", ThroughputRecord, spec)
-    try:
-        found = sha256(steps)
-    except OSError as error:
-        raise RecordError(f"{steps}: cannot be read: {error.strerror}") from None
-    if found != record.steps_sha256:
-        raise RecordError(f"{steps}: is not what was written with its record; delete it to have it made again")
-    return record, pq.read_table(steps).to_pandas()
+    return record, read_beside(steps, record.steps_sha256)
