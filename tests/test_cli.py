@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from halfscale.study.load import load_study
+from halfscale.study.records import read_summary
+from halfscale.study.runs import plan_study
+
 ROOT = Path(__file__).parents[1]
 Halfscale = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -59,6 +63,32 @@ def test_a_finished_run_is_not_written_over_by_another(halfscale: Halfscale, tmp
     assert "run/summary.json: belongs to another spec" in done.stderr
     assert (tmp_path / "run" / "summary.json").read_bytes() == before
     assert halfscale(*command, "--seed", "0").returncode == 0
+
+
+def test_runs_of_one_call_are_what_they_would_be_alone(halfscale: Halfscale, tmp_path: Path) -> None:
+    plan = plan_study(load_study([ROOT / "config" / "smoke.yaml"]))
+    runs = {run: spec for run, spec in plan.runs.items() if run.startswith("transformer_fp16-dynamic")}
+    assert len({spec.seed for spec in runs.values()}) == 2
+    together = [
+        word for run, spec in runs.items() for word in ("--spec", spec.canonical(), "--output", f"together/{run}")
+    ]
+    assert halfscale("train", *together).returncode == 0
+    for run, spec in list(runs.items())[-2:]:  # the first of a process is not in question
+        assert halfscale("train", "--spec", spec.canonical(), "--output", f"alone/{run}").returncode == 0
+        for name in ("trace.parquet", "samples.parquet"):
+            assert (tmp_path / "together" / run / name).read_bytes() == (tmp_path / "alone" / run / name).read_bytes()
+        there, here = (read_summary(tmp_path / place / run / "summary.json", spec) for place in ("together", "alone"))
+        assert there.model_dump(exclude={"seconds", "sha256"}) == here.model_dump(exclude={"seconds", "sha256"})
+
+
+def test_every_run_needs_a_folder(halfscale: Halfscale, tmp_path: Path) -> None:
+    done = halfscale("train", "--spec", "{}", "--output", "a")
+    assert "--spec: " in done.stderr
+    spec = next(iter(plan_study(load_study([ROOT / "config" / "smoke.yaml"])).runs.values())).canonical()
+    done = halfscale("train", "--spec", spec, "--spec", spec, "--output", "a")
+    assert done.returncode == 1
+    assert done.stderr == "halfscale: --output: 1 folders for 2 runs; allowed: one each\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_version_is_that_of_the_project(halfscale: Halfscale) -> None:

@@ -111,16 +111,16 @@ def test_one_arms_growth_interval_reruns_that_arm_and_what_depends_on_it(
 
     config = edited(tmp_path, edit)
     done = snakemake(smoke_folder, "--configfile", config, "--dry-run")
-    expected = {"plan": 1, "train": 2, "collect": 1, "tables": 1, "figure": 16, "macros": 1, "all": 1}
+    expected = {"plan": 1, "train": 1, "collect": 1, "tables": 1, "figure": 16, "macros": 1, "all": 1}
     # The plan is new; what was timed and predicted is not.
     experiments = ("sample", "output_dtypes", "probe", "throughput", "memory", "roofline", "practices")
     expected |= {f"{name}_tables": 1 for name in experiments}
     assert planned_jobs(done.stdout) == expected | ({"paper": 1} if LATEX else {})
-    changed = set(re.findall(r"runs/([^/\s]+)/summary\.json", done.stdout))
     arms = {member.run_id: member.arm for member in plan_study(load_study([config])).members}
-    scheduled = set(re.findall(r"^Job \d+: train (\S+)", done.stdout, re.MULTILINE))
-    assert {arms[run] for run in scheduled} == {"fp16-injected"}
-    assert scheduled <= changed
+    changed = set(re.findall(r"runs/([^/\s]+)/summary\.json", done.stdout))
+    (scheduled,) = re.findall(r"^Job \d+: train (\S+)_seed0-1", done.stdout, re.MULTILINE)
+    assert {arms[f"{scheduled}_seed{seed}"] for seed in (0, 1)} == {"fp16-injected"}
+    assert {f"{scheduled}_seed{seed}" for seed in (0, 1)} <= changed
 
 
 def test_the_order_of_keys_reruns_nothing(smoke_folder: Path, snakemake: Snakemake, tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_what_the_example_calls_a_default_is_one():
     settings = settings_in(EXAMPLE)
     marked = [line.split(":")[0].strip() for line in EXAMPLE.splitlines() if re.search(r"# default($|;|: no )", line)]
     assert marked == [
-        *("device", "backend", "threads", "reference", "accumulate", "clip_norm", "loss_factor"),
+        *("device", "backend", "threads", "seeds_per_job", "reference", "accumulate", "clip_norm", "loss_factor"),
         *("init_scale", "growth_factor", "backoff_factor"),
         *("at", "lowest", "highest", "every"),
         *("blocks", "steps", "warmup", "emulated", "compile", "fused"),

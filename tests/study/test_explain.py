@@ -24,7 +24,7 @@ ARM_KEYS = (
     "name, precision, loss_scaling, lr_factor, perturb, reduced_precision_reduction, fallback, inject, pitfall, "
     "fp32_modules, layer_scales, workloads"
 )
-STUDY_KEYS = "study, device, backend, threads, seeds, reference, workloads, arms, sweeps, experiments"
+STUDY_KEYS = "study, device, backend, threads, seeds, seeds_per_job, reference, workloads, arms, sweeps, experiments"
 WORKLOAD_KEYS = "name, model, model_args, data, data_args, batch_size, accumulate, steps, optimizer, schedule, clip_norm, loss_factor, memory_format"
 DYNAMIC_KEYS = "kind, init_scale, growth_factor, backoff_factor, growth_interval, always"
 MODELS = ", ".join(known_names("model"))
@@ -146,6 +146,7 @@ CASES = [
         "tiny.yaml: arms: name 'scaler_init_scale-1' is used 2 times; each must be unique",
     ),
     ("seeds", [0, 1, 0], "tiny.yaml: seeds = [0, 1, 0]: 0 is used 2 times; each must be unique"),
+    ("seeds_per_job", 0, "tiny.yaml: seeds_per_job = 0: allowed: a whole number, above 0 and below 2^31"),
     (f"{W} name", "a/b", f"tiny.yaml: workloads[a/b].name = 'a/b': {NAME}"),
     (f"{W} name", "a b", f"tiny.yaml: workloads[a b].name = 'a b': {NAME}"),
     (f"{W} name", "..", f"tiny.yaml: workloads[..].name = '..': {NAME}"),
@@ -267,6 +268,20 @@ def test_message(path, value, message, change):
     with pytest.raises(ConfigError) as caught:
         parse_study(change(path, value), "tiny.yaml")
     assert str(caught.value) == message.replace("{models}", MODELS).replace("{data}", DATA)
+
+
+def test_a_workload_takes_all_seeds_of_a_job_or_none(change):
+    settings = change("seeds_per_job", 2)
+    settings["seeds"] = [0, 1, 2]
+    settings["workloads"][0]["seeds"] = [2]
+    parse_study(settings, "tiny.yaml")
+    settings["workloads"][0]["seeds"] = [1, 2]
+    with pytest.raises(ConfigError) as caught:
+        parse_study(settings, "tiny.yaml")
+    assert str(caught.value) == (
+        "tiny.yaml: workloads[images].seeds: one job trains seeds 0, 1 (seeds_per_job = 2), and these are only some of "
+        "them; allowed: all of a job's seeds or none"
+    )
 
 
 @pytest.mark.parametrize("key", ["study", "seeds", "workloads", "arms"])

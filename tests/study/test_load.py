@@ -88,7 +88,7 @@ def test_folder_in_place_of_a_file(tmp_path):
 def test_one_number_written_in_many_ways_is_one_run(text, write):
     plan = plan_study(load_study([write(GOOD.replace("LR", text))]))
     assert plan.study.workloads[0].optimizer.lr == 0.0001
-    assert list(plan.runs) == ["resnet50_fp32_seed0_db7164eb55"]
+    assert list(plan.runs) == ["resnet50_fp32_ce865d648a_seed0"]
 
 
 @pytest.mark.parametrize("text", ["'1e-4'", '"1e-4"', "nan", "2**-13", "1e-4f"])

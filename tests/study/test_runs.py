@@ -30,12 +30,12 @@ def reordered(settings):
 def test_golden_run_ids(settings, run_ids):
     """A change that moves these makes every older result another experiment's: raise RunSpec.spec and say so."""
     assert run_ids(settings) == {
-        "fp32": ["resnet50_fp32_seed0_52ef57fe14", "resnet50_fp32_seed1_13c1ee028d"],
-        "bf16": ["resnet50_bf16_seed0_f1b4546f94", "resnet50_bf16_seed1_0c6a3980be"],
-        "fp16": ["resnet50_fp16-dynamic_seed0_436f679c8c", "resnet50_fp16-dynamic_seed1_83a8b047a5"],
-        "static": ["resnet50_fp16-static_seed0_b3c114470d", "resnet50_fp16-static_seed1_162494e63e"],
-        "scaler_init_scale-1": ["resnet50_fp16-dynamic_seed0_7cf85a6e9f", "resnet50_fp16-dynamic_seed1_ec89c224b1"],
-        "scaler_init_scale-2e10": ["resnet50_fp16-dynamic_seed0_f8d77c4f58", "resnet50_fp16-dynamic_seed1_470217b485"],
+        "fp32": ["resnet50_fp32_c8fcc93cfc_seed0", "resnet50_fp32_c8fcc93cfc_seed1"],
+        "bf16": ["resnet50_bf16_7434b7ee8d_seed0", "resnet50_bf16_7434b7ee8d_seed1"],
+        "fp16": ["resnet50_fp16-dynamic_2df749d295_seed0", "resnet50_fp16-dynamic_2df749d295_seed1"],
+        "static": ["resnet50_fp16-static_955af419a8_seed0", "resnet50_fp16-static_955af419a8_seed1"],
+        "scaler_init_scale-1": ["resnet50_fp16-dynamic_965f118f54_seed0", "resnet50_fp16-dynamic_965f118f54_seed1"],
+        "scaler_init_scale-2e10": ["resnet50_fp16-dynamic_4a7f425c4c_seed0", "resnet50_fp16-dynamic_4a7f425c4c_seed1"],
     }
 
 
@@ -286,7 +286,28 @@ def test_run_id_is_a_plain_folder_name(user_package, change):
     settings = change("workloads 0 model", "my_pkg.models:build")
     for run_id, spec in plan_study(Study.model_validate(settings)).runs.items():
         assert run_id.startswith(f"my-pkg-models-build_{spec.precision}")
-        assert run_id.endswith(f"_seed{spec.seed}_{spec.hash[:10]}")
+        assert run_id == f"{spec.cell}_seed{spec.seed}"
+    assert (
+        len({spec.cell for spec in plan_study(Study.model_validate(settings)).runs.values()})
+        == len(settings["arms"]) + 2
+    )
+
+
+def test_seeds_that_share_a_job_are_the_runs_they_would_be_alone(change, run_ids):
+    apart = run_ids(change("seeds_per_job", 1))
+    assert run_ids(change("seeds_per_job", 2)) == apart
+
+
+@pytest.mark.parametrize(
+    ("together", "jobs"), [(1, [[5], [3], [4]]), (2, [[5, 3], [4]]), (3, [[5, 3, 4]]), (9, [[5, 3, 4]])]
+)
+def test_jobs_take_the_seeds_in_their_order(change, together, jobs):
+    change("seeds", [5, 3, 4])
+    study = Study.model_validate(change("seeds_per_job", together))
+    assert study.jobs() == jobs
+    longer = study.model_copy(update={"seeds": [*study.seeds, 8, 9]}).jobs()
+    whole = [job for job in jobs if len(job) == together]
+    assert longer[: len(whole)] == whole  # their runs stay as they are
 
 
 def test_experiments_keep_config_order_through_json():

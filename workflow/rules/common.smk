@@ -137,14 +137,6 @@ def experiment_tables(ending):
     return [f"{FOLDER}/tables/{name}.{ending}" for name in done if getattr(PLAN, name)]
 
 
-def spec_of(wildcards):
-    return PLAN.runs[wildcards.run].canonical()
-
-
-def code_of(wildcards):
-    return run_digest(PLAN.runs[wildcards.run])
-
-
 def output_dtypes_of(wildcards):
     return PLAN.output_dtypes[wildcards.workload].canonical()
 

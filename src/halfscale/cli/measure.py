@@ -12,35 +12,44 @@ from halfscale.cli.app import DEFAULT_CONFIG, Config, app
 @app.command()
 def train(
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for trace.parquet, samples.parquet and summary.json.")
+        list[Path], typer.Option("--output", "-o", help="Folder for trace.parquet, samples.parquet and summary.json.")
     ],
-    spec: Annotated[str | None, typer.Option(help="A run's spec, as JSON text or as a file that holds it.")] = None,
+    spec: Annotated[
+        list[str] | None,
+        typer.Option(help="A run's spec, as JSON text or as a file that holds it; several, each with its --output."),
+    ] = None,
     config: Config = None,
     workload: Annotated[str | None, typer.Option(help="In place of --spec: a workload of the config ...")] = None,
     arm: Annotated[str | None, typer.Option(help="... one of its arms ...")] = None,
     seed: Annotated[int, typer.Option(help="... and a seed of the study.")] = 0,
 ) -> None:
-    """Train one run and write its trace, its samples and its summary."""
+    """Train one run, or several one after another, and write the trace, the samples and the summary of each."""
     from halfscale.study.choose import choose_run, parse_spec
+    from halfscale.study.load import ConfigError
     from halfscale.study.records import read_summary
     from halfscale.study.spec import RunSpec
 
-    chosen = parse_spec(spec, RunSpec) if spec else choose_run(config or [DEFAULT_CONFIG], workload, arm, seed)
-    if (output / "summary.json").exists():
-        read_summary(output / "summary.json", chosen)  # refuses to write over another run
+    specs = [parse_spec(text, RunSpec) for text in spec or []]
+    chosen = specs or [choose_run(config or [DEFAULT_CONFIG], workload, arm, seed)]
+    if len(output) != len(chosen):
+        raise ConfigError(f"--output: {len(output)} folders for {len(chosen)} runs; allowed: one each")
+    for run, folder in zip(chosen, output, strict=True):
+        if (folder / "summary.json").exists():
+            read_summary(folder / "summary.json", run)  # refuses to write over another run
 
     from halfscale.instruments.train import train as train_run
     from halfscale.machine.leases import leased_device
     from halfscale.progress import step_bar
 
-    with leased_device(chosen.device), step_bar(chosen.run_id, chosen.steps) as advance:
-        summary = train_run(chosen, output, advance)
-    where = f" at step {summary.first_bad_step}: {summary.bad_where}" if summary.status == "diverged" else ""
-    typer.echo(
-        f"{summary.status}{where}; {summary.updates} updates, {summary.skipped} skipped, {summary.seconds:.1f} s"
-    )
-    for name in ("trace.parquet", "samples.parquet", "summary.json"):
-        typer.echo(output / name)
+    for run, folder in zip(chosen, output, strict=True):
+        with leased_device(run.device), step_bar(run.run_id, run.steps) as advance:
+            summary = train_run(run, folder, advance)
+        where = f" at step {summary.first_bad_step}: {summary.bad_where}" if summary.status == "diverged" else ""
+        typer.echo(
+            f"{summary.status}{where}; {summary.updates} updates, {summary.skipped} skipped, {summary.seconds:.1f} s"
+        )
+        for name in ("trace.parquet", "samples.parquet", "summary.json"):
+            typer.echo(folder / name)
 
 
 @app.command()

@@ -30,6 +30,8 @@ class Study(Model):
     """CPU threads of one run. One keeps results independent of the core count."""
     seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=1)]
     """One block each: the same initial weights and the same batches for every arm."""
+    seeds_per_job: Count = 1
+    """Seeds of an arm that one job trains, one after another, so that short runs pay for a process's start once."""
     reference: Name = "fp32"
     """The arm that every other one is compared with."""
     workloads: Annotated[list[Workload], Field(min_length=1)]
@@ -92,6 +94,14 @@ class Study(Model):
                         f"workloads[{workload.name}].seeds: {seed} is no seed of the study; allowed: {allowed}"
                     )
         for workload in self.workloads:
+            for job in self.jobs():
+                shared = [seed for seed in job if seed in self.seeds_of(workload)]
+                if shared and shared != job:
+                    raise ValueError(
+                        f"workloads[{workload.name}].seeds: one job trains seeds {', '.join(map(str, job))} "
+                        f"(seeds_per_job = {self.seeds_per_job}), and these are only some of them; "
+                        "allowed: all of a job's seeds or none"
+                    )
             members = [arm for arm in arms if arm.workloads is None or workload.name in arm.workloads]
             check_reference(self.reference, workload.name, members)
             for arm in members:
@@ -101,6 +111,12 @@ class Study(Model):
     def seeds_of(self, workload: Workload) -> list[int]:
         """Return the blocks of a workload, in the study's order."""
         return [seed for seed in self.seeds if workload.seeds is None or seed in workload.seeds]
+
+    def jobs(self) -> list[list[int]]:
+        """Return the seeds that a job trains of an arm, of each job, in the study's order."""
+        return [
+            self.seeds[first : first + self.seeds_per_job] for first in range(0, len(self.seeds), self.seeds_per_job)
+        ]
 
 
 def refuse_duplicates(what: str, values: Iterable[Any]) -> None:

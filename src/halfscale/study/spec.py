@@ -4,6 +4,7 @@ A run's identity is what it computes, never what an arm or a workload is called.
 settings without effect are therefore one run, at one path, whatever route it was written by.
 """
 
+import hashlib
 import re
 from typing import Annotated, Any, Literal
 
@@ -49,8 +50,14 @@ class RunSpec(Spec):
     threads: Count
 
     @property
-    def run_id(self) -> str:
-        """Return the run's folder name, such as resnet50_fp16-dynamic_seed0_1f0c9a2b7d."""
+    def cell(self) -> str:
+        """Return what the runs of all seeds have in common, such as resnet50_fp16-dynamic_1f0c9a2b7d."""
         model = re.sub(r"[^A-Za-z0-9]+", "-", self.model).strip("-")
         scaling = "" if self.loss_scaling.kind == "none" else f"-{self.loss_scaling.kind}"
-        return f"{model}_{self.precision}{scaling}_seed{self.seed}_{self.hash[:10]}"
+        digest = hashlib.sha256(self.canonical(without=["seed"]).encode()).hexdigest()
+        return f"{model}_{self.precision}{scaling}_{digest[:10]}"
+
+    @property
+    def run_id(self) -> str:
+        """Return the run's folder name, such as resnet50_fp16-dynamic_1f0c9a2b7d_seed0."""
+        return f"{self.cell}_seed{self.seed}"
