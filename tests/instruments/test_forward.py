@@ -80,15 +80,24 @@ def test_what_is_in_place_is_not_copied() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "message"),
+    ("workload", "message"),
     [
-        ("pair", r"the model gives a tuple; a tensor of logits \(\.\.\., classes\) is needed"),
-        ("cut_off", "the model's output depends on no parameter that trains; is it detached"),
+        (
+            {"model": "tiny_workloads:pair"},
+            r"the model gives a tuple; a tensor of logits \(\.\.\., classes\) is needed",
+        ),
+        ({"model": "tiny_workloads:cut_off"}, "the model's output depends on no parameter that trains; is it detached"),
+        (
+            {"model": "tiny_workloads:cast", "model_args": {"dtype": "complex64"}},
+            "the model gives complex64 logits; floating point is needed",
+        ),
+        ({"data": "tiny_workloads:short_clouds"}, "the data give int32 targets; int64 classes are needed"),
+        ({"model": "tiny_workloads:sparse"}, r"a gradient is sparse; allowed: dense ones \(sparse=False\)"),
     ],
 )
-def test_an_output_that_cannot_be_trained_on_is_told_in_one_line(
-    make_spec: MakeSpec, tmp_path: Path, model: str, message: str
+def test_what_cannot_be_trained_on_is_told_in_one_line(
+    make_spec: MakeSpec, tmp_path: Path, workload: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(TrainingError, match=message):
-        train(make_spec({"model": f"tiny_workloads:{model}"}), tmp_path)
+        train(make_spec(workload), tmp_path)
     assert list(tmp_path.iterdir()) == []

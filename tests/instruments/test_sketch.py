@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from halfscale.instruments import sketch as sketch_module
 from halfscale.instruments.sketch import CHUNK, Sketch
 from halfscale.study.samples import SKETCH_ERROR, SKETCH_WIDTH
 
@@ -51,6 +52,18 @@ def test_a_single_ulp_is_seen() -> None:
     sketch = Sketch("cpu")
     distance = torch.linalg.vector_norm(sketch.of([moved]) - sketch.of([weights]))
     assert distance.item() == pytest.approx(true.item(), rel=4 * SKETCH_ERROR)
+
+
+def test_of_a_large_model_a_part_stands_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The distance of the part, scaled: 60 chunks of noise, a tenth of them looked at."""
+    generator = torch.Generator().manual_seed(4)
+    first, second = (torch.randn(60 * CHUNK, generator=generator) for _ in range(2))
+    monkeypatch.setattr(sketch_module, "MOST_SKETCHED", 6 * CHUNK)
+    sketch = Sketch("cpu")
+    distance = torch.linalg.vector_norm(sketch.of([first]) - sketch.of([second]))
+    assert distance.item() == pytest.approx(torch.dist(first, second).item(), rel=4 * SKETCH_ERROR)
+    second.view(60, CHUNK)[::10] = first.view(60, CHUNK)[::10]
+    assert torch.equal(sketch.of([first]), sketch.of([second]))  # what lies in between is not seen
 
 
 def test_it_is_linear_and_the_same_for_all_runs() -> None:

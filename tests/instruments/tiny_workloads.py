@@ -44,6 +44,17 @@ def classifier(*, width: int = 4, hidden: int = 16, freeze: str = "nothing", dro
     return model
 
 
+class ShortClouds(Clouds):
+    def batch(self, index: int, size: int) -> Batch:
+        inputs, targets, oracle_loss = super().batch(index, size)
+        return Batch(inputs, targets.to(torch.int32), oracle_loss)
+
+
+def short_clouds(seed: int, /) -> Clouds:
+    """Targets of a dtype that torch takes for no class."""
+    return ShortClouds(seed, 4)
+
+
 class Detached(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -56,6 +67,34 @@ class Detached(nn.Module):
 def detached() -> nn.Module:
     """A model whose output is cut from its parameters."""
     return Detached()
+
+
+class Cast(nn.Module):
+    def __init__(self, dtype: str) -> None:
+        super().__init__()
+        self.head, self.dtype = nn.Linear(4, 2), getattr(torch, dtype)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.head(inputs).to(self.dtype)
+
+
+def cast(*, dtype: str) -> nn.Module:
+    """A classifier whose logits are of another dtype."""
+    return Cast(dtype)
+
+
+class Bag(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.head = nn.EmbeddingBag(4, 2, sparse=True, mode="sum"), nn.Linear(2, 2)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.head(self.table((inputs > 0).long()))
+
+
+def sparse() -> nn.Module:
+    """A model with a sparse gradient."""
+    return Bag()
 
 
 class Poisoned(nn.Module):

@@ -146,6 +146,7 @@ CASES = [
         "tiny.yaml: arms: name 'scaler_init_scale-1' is used 2 times; each must be unique",
     ),
     ("seeds", [0, 1, 0], "tiny.yaml: seeds = [0, 1, 0]: 0 is used 2 times; each must be unique"),
+    ("threads", 1000000, "tiny.yaml: threads = 1000000: allowed: a whole number, above 0 and at most 2^10"),
     ("seeds_per_job", 0, "tiny.yaml: seeds_per_job = 0: allowed: a whole number, above 0 and below 2^31"),
     (f"{W} name", "a/b", f"tiny.yaml: workloads[a/b].name = 'a/b': {NAME}"),
     (f"{W} name", "a b", f"tiny.yaml: workloads[a b].name = 'a b': {NAME}"),

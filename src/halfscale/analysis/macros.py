@@ -23,7 +23,14 @@ from halfscale.analysis.tables import MEANS, TOTALS, read_arms
 from halfscale.analysis.throughput import read_throughput_table
 from halfscale.study.records import Summary
 from halfscale.study.runs import Roster
-from halfscale.study.samples import EPSILON, MOST_ELEMENTS, MOST_PREDICTIONS, SKETCH_ERROR, SKETCH_WIDTH
+from halfscale.study.samples import (
+    EPSILON,
+    MOST_ELEMENTS,
+    MOST_PREDICTIONS,
+    MOST_SKETCHED,
+    SKETCH_ERROR,
+    SKETCH_WIDTH,
+)
 from halfscale.study.whole import write_text
 from halfscale.study.workload import Workload
 
@@ -191,6 +198,7 @@ def sample_values(reference: str, samples: pd.DataFrame, exponents: pd.DataFrame
     yield "samples.error", percent(SKETCH_ERROR)
     yield "samples.epsilon", setting(EPSILON)
     yield "samples.width", number(SKETCH_WIDTH)
+    yield "samples.most_sketched", scale(MOST_SKETCHED)
     yield "samples.most_elements", scale(MOST_ELEMENTS)
     yield "samples.most_predictions", number(MOST_PREDICTIONS)
 

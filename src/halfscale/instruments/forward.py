@@ -31,6 +31,10 @@ def forward(model: nn.Module, batch: Batch, effective: Effective, memory_format:
         ) from (None if is_a_librarys(model) else error)
     if not isinstance(logits, Tensor):
         raise TrainingError(f"the model gives a {type(logits).__name__}; a tensor of logits (..., classes) is needed")
+    if not logits.is_floating_point():
+        raise TrainingError(f"the model gives {name_of(logits)} logits; floating point is needed")
+    if targets.dtype is not torch.int64:
+        raise TrainingError(f"the data give {name_of(targets)} targets; int64 classes are needed")
     if logits.shape[:-1] != targets.shape:
         raise TrainingError(
             f"the model gives {tuple(logits.shape)} for targets {tuple(targets.shape)}; (..., classes) is needed"
@@ -61,8 +65,13 @@ def check_classes(targets: Tensor, classes: int) -> None:
 
 def describe(inputs: Tensor) -> str:
     """Return a batch's shape and type, and its range where it holds tokens, such as (8, 16) int64 from 0 to 31."""
-    kind = f"{tuple(inputs.shape)} {str(inputs.dtype).removeprefix('torch.')}"
+    kind = f"{tuple(inputs.shape)} {name_of(inputs)}"
     return kind if inputs.is_floating_point() else f"{kind} from {int(inputs.min())} to {int(inputs.max())}"
+
+
+def name_of(tensor: Tensor) -> str:
+    """Return a tensor's dtype, such as int64."""
+    return str(tensor.dtype).removeprefix("torch.")
 
 
 def is_a_librarys(model: nn.Module) -> bool:

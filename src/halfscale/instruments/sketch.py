@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from halfscale.instruments.norms import flatten
-from halfscale.study.samples import SKETCH_WIDTH
+from halfscale.study.samples import MOST_SKETCHED, SKETCH_WIDTH
 
 CHUNK = 32 * SKETCH_WIDTH
 """Elements that are summed at once: as FP64 they stay in a core's cache."""
@@ -24,6 +24,8 @@ class Sketch:
     It is linear, and the expected square of a difference of two sketches is the square of the weights' own distance, with
     a standard error of sqrt(2 / 1021) of it (sign sketches after Alon, Matias and Szegedy 1999, each of a part of the
     elements). In FP64: the sums must tell weights apart that differ by one ulp of FP32.
+
+    Of more than MOST_SKETCHED weights only every n-th chunk is taken, the same in all runs, and stands for the others.
     """
 
     def __init__(self, device: str) -> None:
@@ -34,10 +36,13 @@ class Sketch:
 
     @torch.no_grad()
     def of(self, tensors: Iterable[Tensor]) -> Tensor:
-        """Return the sketch of all elements of some FP32 tensors, (1021,) float64 on their device, without waiting for it."""
+        """Return the sketch of some FP32 tensors, (1021,) float64 on their device, without waiting for it."""
         sums, wide = torch.zeros_like(self.signs[:CHUNK]), torch.empty_like(self.signs[:CHUNK])
-        chunks = (chunk for tensor in tensors for chunk in flatten(tensor).split(CHUNK))
-        for index, chunk in enumerate(chunks):
+        chunks = [chunk for tensor in tensors for chunk in flatten(tensor).split(CHUNK)]
+        elements = sum(chunk.numel() for chunk in chunks)
+        taken = chunks[:: -(-elements // MOST_SKETCHED)]
+        for index, chunk in enumerate(taken):
             count, start = chunk.numel(), self.starts[index % len(self.starts)]
             sums[:count].addcmul_(wide[:count].copy_(chunk), self.signs[start : start + count])
-        return sums.view(-1, SKETCH_WIDTH).sum(0)
+        share = sum(chunk.numel() for chunk in taken) / elements
+        return sums.view(-1, SKETCH_WIDTH).sum(0) / share**0.5

@@ -150,7 +150,7 @@ def accumulate_gradients(run: Run, step: int) -> tuple[Tensor, Tensor | None]:
     """Sum the gradients of the step's micro-batches at one scale; return mean loss and mean oracle loss.
 
     Raises:
-        TrainingError: no parameter received a gradient, which GradScaler would take for a fault of its own.
+        TrainingError: as check_gradients.
     """
     spec = run.spec
     losses: list[Tensor] = []
@@ -171,10 +171,23 @@ def accumulate_gradients(run: Run, step: int) -> tuple[Tensor, Tensor | None]:
             oracle_losses.append(batch.oracle_loss)
         if fault == "inf_gradient":
             make_a_gradient_infinite(run)
-    if step == 0 and all(parameter.grad is None for parameter in parameters(run)):
-        raise TrainingError(f"model = {spec.model!r}: no parameter received a gradient; is its output detached?")
+    if step == 0:
+        check_gradients(run)
     mean_oracle_loss = torch.stack(oracle_losses).mean() if oracle_losses else None
     return torch.stack(losses).mean(), mean_oracle_loss
+
+
+def check_gradients(run: Run) -> None:
+    """Check the gradients of the first step.
+
+    Raises:
+        TrainingError: there are none, which GradScaler would take for a fault of its own; or one is sparse.
+    """
+    gradients = [parameter.grad for parameter in parameters(run) if parameter.grad is not None]
+    if not gradients:
+        raise TrainingError(f"model = {run.spec.model!r}: no parameter received a gradient; is its output detached?")
+    if any(gradient.layout is not torch.strided for gradient in gradients):
+        raise TrainingError(f"model = {run.spec.model!r}: a gradient is sparse; allowed: dense ones (sparse=False)")
 
 
 def with_a_large_input(batch: Batch) -> Batch:

@@ -26,7 +26,7 @@ class Study(Model):
     """auto takes the GPU where there is one. Results of the two are never pooled."""
     backend: Literal["auto", "native", "upcast"] = "auto"
     """How a CPU computes FP16 products; auto takes native where the CPU has AMX-FP16. Ignored on CUDA."""
-    threads: Count = 1
+    threads: Annotated[int, Field(gt=0, le=1024)] = 1
     """CPU threads of one run. One keeps results independent of the core count."""
     seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=1)]
     """One block each: the same initial weights and the same batches for every arm."""

@@ -15,6 +15,9 @@ BINS = 256
 SKETCH_WIDTH = 1021
 """Numbers in a sketch of the weights: a prime, so that every column of a matrix spreads over all of them."""
 
+MOST_SKETCHED = 2**22
+"""Weights in a sketch, about: of a larger model's a fixed part stands for all."""
+
 SKETCH_ERROR = (2 / SKETCH_WIDTH) ** 0.5 / 2
 """Standard error of a distance between two sketches, relative to the distance itself: half of its square's."""
 

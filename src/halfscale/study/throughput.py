@@ -54,7 +54,7 @@ class Throughput(Model):
     """Timed steps of a variant in a block."""
     warmup: Count = 10
     """Least steps of a variant before the first block; more until the median of five is steady to 2 %."""
-    threads: Count | None = None
+    threads: Annotated[int, Field(gt=0, le=1024)] | None = None
     """CPU threads; all cores when left out, for nothing else runs meanwhile."""
     emulated: bool = False
     """Whether FP16 and BF16 are timed on a CPU without their units too, where they are many times slower than FP32."""
