@@ -9,8 +9,10 @@ rule throughput:
         f"{FOLDER}/logs/throughput/{{workload}}.log",
     conda:
         ENVIRONMENT
-    # All cores, so that no other job of the study runs meanwhile.
+    # All cores, so that no other job of the study runs meanwhile; and first, for later all cores would have to wait until
+    # the last of them is free.
     threads: ALL_CORES
+    priority: 2
     resources:
         mem_mb=6000,
         runtime=120,

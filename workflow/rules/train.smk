@@ -33,6 +33,8 @@ for number, seeds in enumerate(JOBS):
         conda:
             ENVIRONMENT
         threads: STUDY.threads
+        # Before what is shorter, which then fills the cores to the end.
+        priority: 1
         resources:
             mem_mb=MEM_MB,
             runtime=60 * len(seeds),
