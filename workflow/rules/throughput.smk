@@ -7,12 +7,12 @@ rule throughput:
         record=f"{FOLDER}/throughput/{{workload}}/throughput.json",
     log:
         f"{FOLDER}/logs/throughput/{{workload}}.log",
+    priority: 2
     conda:
         ENVIRONMENT
     # All cores, so that no other job of the study runs meanwhile; and first, for later all cores would have to wait until
     # the last of them is free.
     threads: ALL_CORES
-    priority: 2
     resources:
         mem_mb=6000,
         runtime=120,

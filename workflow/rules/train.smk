@@ -30,11 +30,11 @@ for number, seeds in enumerate(JOBS):
             f"{FOLDER}/logs/train/{{cell}}_seed{'-'.join(seeds)}.log",
         benchmark:
             f"{FOLDER}/benchmarks/train/{{cell}}_seed{'-'.join(seeds)}.tsv"
+        # Before what is shorter, which then fills the cores to the end.
+        priority: 1
         conda:
             ENVIRONMENT
         threads: STUDY.threads
-        # Before what is shorter, which then fills the cores to the end.
-        priority: 1
         resources:
             mem_mb=MEM_MB,
             runtime=60 * len(seeds),
