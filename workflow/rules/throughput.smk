@@ -7,11 +7,11 @@ rule throughput:
         record=f"{FOLDER}/throughput/{{workload}}/throughput.json",
     log:
         f"{FOLDER}/logs/throughput/{{workload}}.log",
+    # First: later, all cores would have to wait until the last of them is free.
     priority: 2
     conda:
         ENVIRONMENT
-    # All cores, so that no other job of the study runs meanwhile; and first, for later all cores would have to wait until
-    # the last of them is free.
+    # All cores, so that no other job of the study runs meanwhile.
     threads: ALL_CORES
     resources:
         mem_mb=6000,
