@@ -10,6 +10,7 @@ import zlib
 from importlib.metadata import version
 
 import pytest
+from made_up_comparisons import write_tables_of_comparisons
 from made_up_dtypes import write_tables_of_dtypes
 from made_up_gradients import write_tables_of_a_probe
 from made_up_practices import write_tables_of_practices
@@ -27,11 +28,13 @@ from halfscale.analysis.throughput import block_table, throughput_table
 
 NAMES = [
     "distance_from_fp32",
+    "equivalence",
     "final_gap",
     "gradient_exponents",
     "largest_batch",
     "loss_by_arm",
     "lost_updates",
+    "lr_sensitivity",
     "memory_by_batch",
     "operating_window",
     "output_dtypes",
@@ -42,6 +45,7 @@ NAMES = [
     "skips_by_cause",
     "speedup",
     "step_phases",
+    "survival",
 ]
 
 
@@ -54,6 +58,7 @@ def study(finished_study, tmp_path_factory):
     write_sample_tables(folder)
     write_tables_of_a_probe(folder)
     write_tables_of_practices(folder)
+    write_tables_of_comparisons(folder)
     write_tables_of_dtypes(folder)
     record, steps = make_record(make_timing_spec()), make_steps()
     write_csv(folder / "tables/throughput.csv", throughput_table(record, steps))
@@ -94,7 +99,7 @@ def test_the_names_are_had_without_matplotlib():
 
 
 def test_an_unknown_figure_is_refused_by_name(study):
-    with pytest.raises(ValueError, match=r"figure 'scale' is unknown; allowed: distance_from_fp32, final_gap, "):
+    with pytest.raises(ValueError, match=r"figure 'scale' is unknown; allowed: distance_from_fp32, equivalence, "):
         draw_figure("scale", study)
 
 

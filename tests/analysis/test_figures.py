@@ -18,7 +18,10 @@ from halfscale.analysis.figures import figure_inputs, figure_names
 from halfscale.analysis.statistics import mean_with_interval
 from halfscale.analysis.tables import write_tables
 
-OTHERS = {"tables/predicted_skips.csv", "tables/samples.csv"}
+OTHERS = {
+    *("tables/predicted_skips.csv", "tables/samples.csv"),
+    *("tables/equivalence.csv", "tables/sensitivity.csv", "tables/survival.csv"),
+}
 NAMES = [
     name for name in figure_names() if "plan.json" in figure_inputs(name) and OTHERS.isdisjoint(figure_inputs(name))
 ]

@@ -57,7 +57,7 @@ def draw_stubs(folder: Path) -> None:
     """Give a study the figures of the paper, with nothing in them."""
     figures = folder / "figures"
     figures.mkdir()
-    of_runs = ("scale_trajectory", "skips_by_cause", "loss_by_arm", "final_gap")
+    of_runs = ("scale_trajectory", "skips_by_cause", "loss_by_arm", "final_gap", "survival")
     for name in (*of_runs, "gradient_exponents", "lost_updates", "distance_from_fp32"):
         Figure(figsize=(6.5, 3)).savefig(figures / f"{name}.pdf")
         caption = {"caption": f"Stub of {name} for 50 % of runs × 2, −1 and so on."}

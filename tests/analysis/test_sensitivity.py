@@ -7,10 +7,12 @@ import pandas as pd
 import pytest
 from typeset import typeset
 
+from halfscale.analysis.collect import read_csv
 from halfscale.analysis.rates import families, has_sweep, swept
 from halfscale.analysis.sensitivity import (
     NoSweepError,
     read_sensitivity_table,
+    run_table,
     sensitivity_table,
     write_sensitivity_tables,
 )
@@ -93,14 +95,14 @@ def test_without_a_sweep_of_the_reference_there_is_no_table(rates):
     plan = make_plan(sweeps=sweeps)
     assert not has_sweep(plan)
     with pytest.raises(NoSweepError, match="no sweep: its reference is trained at fewer than 3 learning rates"):
-        sensitivity_table(plan, pd.DataFrame())
+        run_table(plan, make_runs(plan, LOSSES))
 
 
 def test_by_hand():
     """Seed 0, FP32: mean(3, 2, 2.5) - 2 = 0.5; seed 1: mean(3.2, 2.2, 2.4) - 2.2 = 0.4. FP16, with 4 in place of what
     diverged and of what ended above it: mean(3, 2, 4) - 2 = 1 and mean(3.2, 2.2, 4) - 2.2 = 0.9333."""
     plan = make_plan()
-    table = sensitivity_table(plan, make_runs(plan, LOSSES)).set_index("precision")
+    table = sensitivity_table(run_table(plan, make_runs(plan, LOSSES))).set_index("precision")
     assert table.loc["fp32", "sensitivity"] == pytest.approx(0.45)
     assert table.loc["fp16", "sensitivity"] == pytest.approx((1 + 2.8 / 3) / 2)
     half = 12.7062 * 0.1 / math.sqrt(2) / math.sqrt(2)
@@ -117,7 +119,7 @@ def test_by_hand():
 def test_a_seed_of_which_nothing_completed_has_no_best_loss():
     plan = make_plan()
     losses = LOSSES | {"fp16": {0.1: [math.nan, 3.2], 1: [math.nan, 2.2], 10: [math.nan, 2.2]}}
-    row = sensitivity_table(plan, make_runs(plan, losses)).set_index("precision").loc["fp16"]
+    row = sensitivity_table(run_table(plan, make_runs(plan, losses))).set_index("precision").loc["fp16"]
     assert (row["n"], row["of"], row["diverged"]) == (1, 2, 3)
     assert row["sensitivity"] == pytest.approx(1 / 3)
     assert math.isnan(row["low"])
@@ -126,7 +128,7 @@ def test_a_seed_of_which_nothing_completed_has_no_best_loss():
 def test_an_arm_that_always_diverges_is_not_called_insensitive():
     plan = make_plan()
     losses = LOSSES | {"fp16": {key: [math.nan, math.nan] for key in (0.1, 1, 10)}}
-    row = sensitivity_table(plan, make_runs(plan, losses)).set_index("precision").loc["fp16"]
+    row = sensitivity_table(run_table(plan, make_runs(plan, losses))).set_index("precision").loc["fp16"]
     assert row[["sensitivity", "excess", "best_lr", "best_loss"]].isna().all()
     assert (row["n"], row["diverged"]) == (0, 6)
 
@@ -137,5 +139,7 @@ def test_what_is_written_is_read_again_and_fits_the_page(tmp_path):
     write_text(tmp_path / "tables" / "runs.csv", make_runs(plan, LOSSES).to_csv(index=False))
     write_sensitivity_tables(tmp_path)
     assert read_sensitivity_table(tmp_path)["sensitivity"].round(3).tolist() == [0.45, 0.967]
+    losses = read_csv(tmp_path / "tables" / "sensitivity_runs.csv")
+    assert losses.loc[losses["precision"] == "fp16", "loss"].tolist() == [3.0, 3.2, 2.0, 2.2, 4.0, 4.0]
     text = (tmp_path / "tables" / "sensitivity.tex").read_text(encoding="utf-8")
     typeset(rf"\let\small\footnotesize {text}", tmp_path)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from halfscale.analysis.tost import POWER, smallest_margin, tost, tost_power
+from halfscale.analysis.tost import POWER, seeds_for, smallest_margin, tost, tost_power
 
 SEEDS = {0.5: (36, 40), 1.0: (11, 12), 1.5: (6, 6), 2.0: (4, 4), 3.0: (3, 3)}
 """By margin in standard deviations of the gaps: fewest seeds for 80 % power, and the same as a Monte Carlo simulation on
@@ -18,6 +18,7 @@ def test_seeds_for_a_power_of_eighty_percent(margin, seeds):
     exact, on_the_grid = seeds
     assert tost_power(margin, exact, 0.05) >= POWER > tost_power(margin, exact - 1, 0.05)
     assert tost_power(margin, on_the_grid, 0.05) >= POWER
+    assert seeds_for(margin, 0.05) == exact
 
 
 @pytest.mark.parametrize(("margin", "seeds"), SEEDS.items())
@@ -69,3 +70,7 @@ def test_the_smallest_margin_is_the_one_of_this_power():
 def test_power_vanishes_with_the_margin_and_ends_at_one():
     assert tost_power(0.0, 5, 0.05) == 0.0
     assert tost_power(50.0, 5, 0.05) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_two_seeds_are_the_fewest():
+    assert seeds_for(1000.0, 0.05) == 2

@@ -127,6 +127,7 @@ rule sensitivity_tables:
             subcategory="Tables",
             labels={"what": "Learning-rate sensitivity"},
         ),
+        losses=f"{FOLDER}/tables/sensitivity_runs.csv",
         tex=f"{FOLDER}/tables/sensitivity.tex",
     log:
         f"{FOLDER}/logs/sensitivity_tables.log",

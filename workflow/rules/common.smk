@@ -71,7 +71,7 @@ MISSING_TABLES = {
     f"tables/{table}.csv"
     for cases, tables in (
         (STUDY.experiments.equivalence, ("equivalence",)),
-        (has_sweep(PLAN), ("sensitivity",)),
+        (has_sweep(PLAN), ("sensitivity", "sensitivity_runs")),
         (PLAN.output_dtypes, ("output_dtypes", "output_dtypes_passes", "autocast_operations")),
         (PLAN.probe, ("probe", "probe_scales", "probe_layers", "predicted_skips", "predicted_flushed")),
         (PLAN.throughput, ("throughput", "throughput_blocks")),

@@ -12,13 +12,17 @@ from typing import Any
 import pandas as pd
 
 from halfscale.analysis.collect import read_plan, read_summaries
+from halfscale.analysis.comparison_values import equivalence_values, sensitivity_values
+from halfscale.analysis.equivalence import read_equivalence_table
 from halfscale.analysis.latex import escape, number, percent, scale, setting
 from halfscale.analysis.memory import GIB, MIB, read_memory_tables
 from halfscale.analysis.output_dtypes import Tables, read_output_dtypes_tables
 from halfscale.analysis.practices import read_practices_tables
 from halfscale.analysis.probe import DEFAULT, read_probe_tables
+from halfscale.analysis.rates import has_sweep
 from halfscale.analysis.roofline import read_roofline_table
 from halfscale.analysis.samples import arm_samples, flushed_share, read_sample_tables
+from halfscale.analysis.sensitivity import read_sensitivity_table
 from halfscale.analysis.tables import MEANS, TOTALS, read_arms
 from halfscale.analysis.throughput import read_throughput_table
 from halfscale.study.records import Summary
@@ -62,6 +66,8 @@ def write_macros(folder: Path) -> None:
             *(item for workload in plan.study.workloads for item in workload_values(workload, arms)),
             *((f"{workload}.floor", number(floor)) for workload, floor in floors.items()),
             *(item for arm in arms.itertuples() for item in arm_values(arm)),
+            *(equivalence_values(plan, read_equivalence_table(folder)) if plan.study.experiments.equivalence else []),
+            *(sensitivity_values(read_sensitivity_table(folder)) if has_sweep(plan) else []),
             *sample_values(plan.study.reference, *read_sample_tables(folder)),
             *(output_dtypes_values(read_output_dtypes_tables(folder)) if plan.output_dtypes else []),
             *(probe_values(read_probe_tables(folder)[0]) if plan.probe else []),

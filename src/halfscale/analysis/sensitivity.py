@@ -1,4 +1,4 @@
-"""How much the final loss depends on the learning rate: tables/sensitivity.csv and its LaTeX.
+"""How much the final loss depends on the learning rate: tables/sensitivity*.csv and their LaTeX.
 
 The learning-rate sensitivity of Wortsman et al. 2023 (arXiv 2309.14322, section 2.2): the mean over the rates of a sweep
 of min(loss, initial loss) - best loss, where best is the least over the rates. A run that diverged counts with the initial
@@ -10,21 +10,17 @@ import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from halfscale.analysis.collect import read_csv, read_plan, read_runs, write_csv
 from halfscale.analysis.latex import Column, breakable, escape, interval, longtable, number, setting
-from halfscale.analysis.rates import FEWEST_RATES, has_sweep, swept
+from halfscale.analysis.rates import FEWEST_RATES, swept
 from halfscale.analysis.statistics import mean_with_interval
 from halfscale.errors import UserError
 from halfscale.study.runs import Roster
 from halfscale.study.whole import write_text
 
-COLUMNS = [
-    *("workload", "arm", "precision", "rates", "lowest_lr", "highest_lr", "runs", "diverged", "best_lr", "best_loss"),
-    *("n", "of", "sensitivity", "low", "high", "excess", "excess_low", "excess_high"),
-]
+PER_RUN = ["workload", "arm", "precision", "lr", "seed", "status", "initial_loss", "final_loss", "loss"]
 
 
 class NoSweepError(UserError, ValueError):
@@ -32,15 +28,16 @@ class NoSweepError(UserError, ValueError):
 
 
 def write_sensitivity_tables(folder: Path) -> None:
-    """Write tables/sensitivity.csv and tables/sensitivity.tex of a study that sweeps the learning rate.
+    """Write tables/{sensitivity,sensitivity_runs}.csv and tables/sensitivity.tex of a study that sweeps the learning rate.
 
     Raises:
         RecordError: plan.json is missing or no plan.
         NoSweepError: the study has no sweep of learning rates.
         OSError: tables/runs.csv is missing.
     """
-    plan = read_plan(folder)
-    table = sensitivity_table(plan, read_runs(folder))
+    runs = run_table(read_plan(folder), read_runs(folder))
+    table = sensitivity_table(runs)
+    write_csv(folder / "tables" / "sensitivity_runs.csv", runs)
     write_csv(folder / "tables" / "sensitivity.csv", table)
     write_text(folder / "tables" / "sensitivity.tex", sensitivity_tex(table))
 
@@ -50,12 +47,12 @@ def read_sensitivity_table(folder: Path) -> pd.DataFrame:
     return read_csv(folder / "tables" / "sensitivity.csv")
 
 
-def sensitivity_table(plan: Roster, runs: pd.DataFrame) -> pd.DataFrame:
-    """Return one row for each workload and family of arms that differ in their learning rate alone.
+def run_table(plan: Roster, runs: pd.DataFrame) -> pd.DataFrame:
+    """Return one row for each run of each workload that is trained at several rates, the reference's family first.
 
-    arm: the family's, at the workload's own rate if it has that one. rates, lowest_lr, highest_lr: of the sweep. best_lr: the rate of the least
-    loss, mean over seeds, and best_loss that loss. n: seeds of which some run completed, of all. sensitivity: mean over
-    seeds, nats, with its 95 % Student t interval; excess: less that of the reference's family in the same block.
+    arm: the one that stands for its family, that at the workload's own rate if there is one. initial_loss: of the
+    reference in the block, for all start from the same weights and the same batch. loss: the lesser of final and initial
+    loss, the initial one of a run that diverged. In nats.
 
     Args:
         plan: of the study.
@@ -64,76 +61,75 @@ def sensitivity_table(plan: Roster, runs: pd.DataFrame) -> pd.DataFrame:
     Raises:
         NoSweepError: the study has no sweep of learning rates.
     """
-    if not has_sweep(plan):
+    parts = []
+    for workload in plan.study.workloads:
+        here = runs[runs["workload"] == workload.name]
+        first = here[here["arm"] == plan.study.reference].set_index("seed")["initial_loss"].astype(float)
+        for family in swept(plan, workload.name):
+            name = family.get(1.0, next(iter(family.values())))
+            parts += [
+                here[here["arm"] == arm].assign(
+                    arm=name, lr=workload.optimizer.lr * rate, initial_loss=first_of(here, arm, first)
+                )
+                for rate, arm in family.items()
+            ]
+    if not parts:
         raise NoSweepError(
             f"the study has no sweep: its reference is trained at fewer than {FEWEST_RATES} learning rates"
         )
+    table = pd.concat(parts, ignore_index=True)
+    final = table["final_loss"].astype(float)
+    return table.assign(loss=final.fillna(table["initial_loss"]).clip(upper=table["initial_loss"]))[PER_RUN]
+
+
+def first_of(runs: pd.DataFrame, arm: str, first: pd.Series) -> pd.Series:
+    """Return the initial loss of the block of each run of an arm."""
+    return runs.loc[runs["arm"] == arm, "seed"].map(first)
+
+
+def sensitivity_table(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return one row for each workload and family of arms that differ in their learning rate alone.
+
+    rates, lowest_lr, highest_lr: of the sweep. best_lr: the rate of the least loss, mean over seeds, and best_loss that
+    loss. n: seeds of which some run completed, of all. sensitivity: mean over seeds, nats, with its 95 % Student t
+    interval; excess: less that of the reference's family in the same block, null for that itself.
+
+    Args:
+        runs: as run_table gives them.
+    """
     rows: list[dict[str, Any]] = []
-    for workload in plan.study.workloads:
-        own = runs[runs["workload"] == workload.name]
+    for workload, here in runs.groupby("workload", sort=False):
         base: pd.Series | None = None
-        for family in swept(plan, workload.name):
-            losses = capped_losses(own, family, plan.study.reference)
-            each = losses.mean(axis=1) - losses.min(axis=1)
-            each[~completed(own, family).any(axis=1)] = math.nan
+        for arm, own in here.groupby("arm", sort=False):
+            by_seed = own.groupby("seed")
+            each = by_seed["loss"].mean() - by_seed["loss"].min()
+            each = each.where(by_seed["final_loss"].count() > 0)
             excess = each - base if base is not None else each.map(lambda _: math.nan)
             base = each if base is None else base
-            names = {"workload": workload.name, "arm": family.get(1.0, next(iter(family.values())))}
-            rows.append(names | row_of(own, family, losses, each, excess, workload.optimizer.lr))
-    return pd.DataFrame(rows)[COLUMNS]
+            rows.append({"workload": str(workload), "arm": str(arm), **row_of(own, each, excess)})
+    return pd.DataFrame(rows)
 
 
-def by_rate(runs: pd.DataFrame, family: dict[float, str], values: pd.Series) -> pd.DataFrame:
-    """Return one value a run of a family, seeds down and rates across."""
-    columns = {
-        rate: values[runs["arm"] == arm].set_axis(runs.loc[runs["arm"] == arm, "seed"]) for rate, arm in family.items()
-    }
-    return pd.DataFrame(columns)
-
-
-def completed(runs: pd.DataFrame, family: dict[float, str]) -> pd.DataFrame:
-    """Return which runs of a family completed, seeds down and rates across."""
-    return by_rate(runs, family, runs["status"] == "completed")
-
-
-def capped_losses(runs: pd.DataFrame, family: dict[float, str], reference: str) -> pd.DataFrame:
-    """Return min(final loss, initial loss) of a family's runs, nats, seeds down and rates across.
-
-    A run that diverged has the initial loss, which is that of the reference in the block: all start from the same
-    weights and the same batch.
-    """
-    first = runs[runs["arm"] == reference].set_index("seed")["initial_loss"].astype(float)
-    losses = by_rate(runs, family, runs["final_loss"].astype(float))
-    initial = np.broadcast_to(first.reindex(losses.index).to_numpy()[:, None], losses.shape)
-    return losses.fillna(np.inf).clip(upper=pd.DataFrame(initial, losses.index, losses.columns))
-
-
-def row_of(
-    runs: pd.DataFrame, family: dict[float, str], losses: pd.DataFrame, each: pd.Series, excess: pd.Series, lr: float
-) -> dict[str, Any]:
+def row_of(runs: pd.DataFrame, each: pd.Series, excess: pd.Series) -> dict[str, Any]:
     """Return what one family came to.
 
     Args:
-        runs: of the workload.
-        family: names of arms by lr_factor.
-        losses: as capped_losses gives them.
+        runs: its own, as run_table gives them.
         each: its sensitivity by seed.
-        excess: the same less that of the reference's family, NaN for that itself.
-        lr: the workload's own learning rate.
+        excess: the same less that of the reference's family.
     """
-    own = runs[runs["arm"].isin(family.values())]
-    means = losses.mean()
-    best = sorted(family)[int(means.to_numpy().argmin())]
+    means = runs.groupby("lr")["loss"].mean()
     estimate, more = mean_with_interval(each), mean_with_interval(excess)
+    best = int(means.to_numpy().argmin())
     return {
-        "precision": own["precision"].iloc[0],
-        "rates": len(family),
-        "lowest_lr": lr * min(family),
-        "highest_lr": lr * max(family),
-        "runs": len(own),
-        "diverged": int((own["status"] == "diverged").sum()),
-        "best_lr": lr * best if estimate.n else math.nan,
-        "best_loss": float(means[best]) if estimate.n else math.nan,
+        "precision": runs["precision"].iloc[0],
+        "rates": len(means),
+        "lowest_lr": float(means.index.min()),
+        "highest_lr": float(means.index.max()),
+        "runs": len(runs),
+        "diverged": int((runs["status"] == "diverged").sum()),
+        "best_lr": float(means.index.to_numpy()[best]) if estimate.n else math.nan,
+        "best_loss": float(means.iloc[best]) if estimate.n else math.nan,
         "n": estimate.n,
         "of": estimate.of,
         "sensitivity": estimate.mean,

@@ -192,9 +192,14 @@ def add_to_caption(figure: Figure, *sentences: str) -> None:
 
 
 def small_multiples(
-    counts: Mapping[str, int], columns: int, title_lines: int, ylabel: str, heading: Callable[[str], str] = str
+    counts: Mapping[str, int],
+    columns: int,
+    title_lines: int,
+    ylabel: str,
+    heading: Callable[[str], str] = str,
+    xlabel: str = "optimizer step",
 ) -> tuple[Figure, dict[str, Block]]:
-    """Return a figure of one block of panels a workload, all panels of one size and over optimizer steps.
+    """Return a figure of one block of panels a workload, all panels of one size.
 
     Places are plain sums of inches. matplotlib's constrained layout solves for them with a solver whose last bit
     depends on memory addresses, and then no two builds are sure to be the same bytes.
@@ -205,6 +210,7 @@ def small_multiples(
         title_lines: lines of type above a panel.
         ylabel: what the panels show, with its unit.
         heading: what stands above the panels of a workload.
+        xlabel: what they are over, with its unit.
     """
     head, title, height, foot, left, gap = 0.16, LINE * title_lines + 0.12, 0.9, 0.48, 0.54, 0.14
     width = (TEXT_WIDTH - left - gap * columns) / columns
@@ -223,7 +229,7 @@ def small_multiples(
             panels.append(ax)
         bottom = top - head - rows[workload] * (title + height)
         write(figure, 0.05, top - 0.03, heading(workload), va="top", size=LARGE, weight="bold")
-        write(figure, (left + TEXT_WIDTH - gap) / 2, bottom - 0.36, "optimizer step", ha="center")
+        write(figure, (left + TEXT_WIDTH - gap) / 2, bottom - 0.36, xlabel, ha="center")
         write(figure, 0.04, (top - head - title + bottom) / 2, ylabel, rotation=90, va="center")
         blocks[workload] = Block(panels, top)
         top = bottom - foot

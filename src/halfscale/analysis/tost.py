@@ -5,6 +5,7 @@ the 1 - 2 alpha interval of the mean lies within the margin.
 """
 
 import math
+from bisect import bisect_left
 from functools import cache
 from typing import NamedTuple
 
@@ -79,3 +80,17 @@ def smallest_margin(n: int, alpha: float, power: float = POWER) -> float:
     while tost_power(high, n, alpha) < power:
         high *= 2
     return float(optimize.brentq(lambda margin: tost_power(margin, n, alpha) - power, 0.0, high, xtol=1e-10))
+
+
+def seeds_for(margin: float, alpha: float, power: float = POWER) -> int:
+    """Return the fewest gaps that show a margin with this power where their true mean is zero.
+
+    Args:
+        margin: above 0, in standard deviations of the gaps.
+        alpha: level of the tests.
+        power: that is asked for.
+    """
+    high = 2
+    while tost_power(margin, high, alpha) < power:
+        high *= 2
+    return bisect_left(range(high), True, lo=2, key=lambda n: tost_power(margin, n, alpha) >= power)

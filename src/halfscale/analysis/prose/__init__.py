@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 from halfscale.analysis.latex import breakable
 from halfscale.analysis.prose.equilibrium import equilibrium
+from halfscale.analysis.prose.equivalence import equivalence
 from halfscale.analysis.prose.losses import gap, loss
 from halfscale.analysis.prose.measured import Measured
 from halfscale.analysis.prose.memory import memory
@@ -19,11 +20,13 @@ from halfscale.analysis.prose.probe import probe
 from halfscale.analysis.prose.roofline import roofline
 from halfscale.analysis.prose.samples import samples
 from halfscale.analysis.prose.scaling import scale, skips
+from halfscale.analysis.prose.sensitivity import sensitivity
+from halfscale.analysis.prose.survival import survival
 from halfscale.analysis.prose.throughput import throughput
 
 __all__ = ["Measured", "write_prose"]
 
-NOTHING = "% Nothing of this kind is measured beside the training runs.\n"
+NOTHING = "% The study has nothing of this kind.\n"
 
 BEFORE_RESULTS = ("output_dtypes",)
 """Experiments that say what the treatments are; the others come after the results."""
@@ -49,9 +52,24 @@ def write_prose(measured: Measured, described: Iterable[str]) -> dict[str, str]:
         "equilibrium": equilibrium(once),
         "loss": by_workload(once, loss),
         "gap": by_workload(once, gap),
+        "survival": by_workload(once, survival),
         "samples": samples(measured),
+        **comparisons(measured),
         **experiments(measured),
     }
+
+
+def comparisons(measured: Measured) -> dict[str, str]:
+    """Return the text of what the study concludes from its runs, and the commands that read their sections and tables."""
+    texts = {}
+    settings = measured.plan.study.experiments.equivalence
+    if measured.equivalence is not None and settings is not None:
+        keys = zip(measured.equivalence["workload"], measured.equivalence["arm"], strict=True)
+        once = measured.equivalence[[key not in measured.repeats for key in keys]]
+        texts["equivalence"] = equivalence(once, settings.alpha)
+    if measured.sensitivity is not None:
+        texts["sensitivity"] = sensitivity(measured.sensitivity)
+    return texts | {"comparisons": inputs("sections", texts), "comparison_tables": inputs("tables", texts)}
 
 
 def experiments(measured: Measured) -> dict[str, str]:

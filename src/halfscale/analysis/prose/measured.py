@@ -7,13 +7,16 @@ from typing import Self
 import pandas as pd
 
 from halfscale.analysis.collect import read_csv, read_plan, read_runs
+from halfscale.analysis.equivalence import read_equivalence_table
 from halfscale.analysis.memory import read_memory_tables
 from halfscale.analysis.output_dtypes import Tables, read_output_dtypes_tables
 from halfscale.analysis.practices import read_practices_tables
 from halfscale.analysis.probe import read_probe_tables
+from halfscale.analysis.rates import has_sweep
 from halfscale.analysis.references import references
 from halfscale.analysis.roofline import read_roofline_table
 from halfscale.analysis.samples import read_sample_tables
+from halfscale.analysis.sensitivity import read_sensitivity_table
 from halfscale.analysis.shown import repeats
 from halfscale.analysis.tables import read_arms
 from halfscale.analysis.throughput import read_throughput_table
@@ -31,6 +34,10 @@ class Measured:
     gaps: pd.DataFrame
     samples: tuple[pd.DataFrame, pd.DataFrame] | None = None
     """The sampled steps, and the gradient exponents of the reference; None in a part of the study."""
+    equivalence: pd.DataFrame | None = None
+    """The comparisons with the reference, where the study has a margin."""
+    sensitivity: pd.DataFrame | None = None
+    """How the arms depend on the learning rate, where the study sweeps it."""
     dtypes: Tables | None = None
     """The dtypes of outputs, where the study looks at them."""
     probes: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame] | None = None
@@ -60,6 +67,8 @@ class Measured:
             arms=read_arms(folder),
             gaps=gaps,
             samples=read_sample_tables(folder),
+            equivalence=read_equivalence_table(folder) if plan.study.experiments.equivalence else None,
+            sensitivity=read_sensitivity_table(folder) if has_sweep(plan) else None,
             dtypes=read_output_dtypes_tables(folder) if plan.output_dtypes else None,
             probes=read_probe_tables(folder) if plan.probe else None,
             variants=read_throughput_table(folder) if plan.throughput else None,

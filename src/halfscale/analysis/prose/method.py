@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from halfscale.analysis import latex
+from halfscale.analysis.prose.equivalence import seeds_reach
 from halfscale.analysis.prose.measured import Measured
 from halfscale.analysis.prose.words import code, inner, listed, ranged, val
 from halfscale.analysis.shown import Shown
@@ -54,11 +55,17 @@ def definitions(measured: Measured) -> str:
         "studyfreedom": ranged(fewest - 1, seeds - 1, "degree") + " of freedom",
         "longestrun": str(max(workload.steps for workload in plan.study.workloads)),
     }
+    equivalence = plan.study.experiments.equivalence
+    if equivalence is not None and fewest > 1:
+        commands["studyreach"] = seeds_reach(fewest, seeds, equivalence.alpha)
     dynamic = [arm.effective_loss_scaling for arm in plan.arms]
     conditions = {
         "studytwin": bool(measured.twins),
         "studyintervals": fewest > 1,
         "studyshortinterval": any(each.kind == "dynamic" and each.growth_interval < STOCK_INTERVAL for each in dynamic),
+        "studyequivalence": equivalence is not None,
+        "studyunstable": bool(measured.runs["instability"].notna().any()),
+        "studysweep": measured.sensitivity is not None,
         "studyonerate": len({arm.lr_factor for arm in plan.arms}) == 1,
         "studycut": len(plan.arms) * seeds > MOST_ROWS,
         "studydtypes": bool(plan.output_dtypes),
