@@ -56,7 +56,7 @@ def test_the_models_are_all_reached():
         *("Arm", "DynamicLossScaling", "StaticLossScaling", "NoLossScaling", "Inject"),
         *("Experiments", "OutputDtypes", "Probe", "Throughput", "Levels"),
         *("Memory", "MemoryCase", "Roofline", "RooflineCase", "Image", "Tokens"),
-        *("Practices", "PracticesCase"),
+        *("Practices", "PracticesCase", "Equivalence", "Margin"),
     }
 
 
@@ -71,13 +71,15 @@ def test_what_the_example_calls_a_default_is_one():
     assert marked == [
         *("device", "backend", "threads", "reference", "accumulate", "clip_norm", "loss_factor"),
         *("init_scale", "growth_factor", "backoff_factor"),
+        *("margin", "alpha"),
         *("at", "lowest", "highest", "every"),
         *("blocks", "steps", "warmup", "emulated", "compile", "fused"),
     ]
     before = plan_study(parse_study(settings, "example"))
     timing = settings["experiments"]["throughput"]
     probing = settings["experiments"]["probe"]
-    for owner in [settings, settings["arms"][4]["loss_scaling"], probing, timing, timing["levels"]]:
+    judged = settings["experiments"]["equivalence"]
+    for owner in [settings, settings["arms"][4]["loss_scaling"], judged, probing, timing, timing["levels"]]:
         for key in marked:
             owner.pop(key, None)
     for key in ("accumulate", "clip_norm", "loss_factor"):

@@ -80,6 +80,34 @@ rule tables:
         "halfscale tables {params.folder:q} > {log:q} 2>&1"
 
 
+rule equivalence_tables:
+    input:
+        plan=rules.plan.output,
+        runs=rules.collect.output.runs,
+        gaps=rules.tables.output.gaps,
+    output:
+        csv=report(
+            f"{FOLDER}/tables/equivalence.csv",
+            caption="../report/equivalence.rst",
+            category="Stability",
+            subcategory="Tables",
+            labels={"what": "Equivalence to FP32"},
+        ),
+        tex=f"{FOLDER}/tables/equivalence.tex",
+    log:
+        f"{FOLDER}/logs/equivalence_tables.log",
+    localrule: True
+    conda:
+        ENVIRONMENT
+    params:
+        folder=subpath(output.csv, ancestor=2),
+        code=sources_digest(["halfscale.analysis.equivalence"]),
+    message:
+        "equivalence_tables {output.csv}"
+    shell:
+        "halfscale tables {params.folder:q} --of equivalence > {log:q} 2>&1"
+
+
 rule sample_tables:
     input:
         plan=rules.plan.output,

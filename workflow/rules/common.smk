@@ -69,6 +69,7 @@ MEM_MB = 3000 if STUDY.device == "cpu" else 8000
 MISSING_TABLES = {
     f"tables/{table}.csv"
     for cases, tables in (
+        (STUDY.experiments.equivalence, ("equivalence",)),
         (PLAN.output_dtypes, ("output_dtypes", "output_dtypes_passes", "autocast_operations")),
         (PLAN.probe, ("probe", "probe_scales", "probe_layers", "predicted_skips", "predicted_flushed")),
         (PLAN.throughput, ("throughput", "throughput_blocks")),
@@ -132,9 +133,11 @@ def experiment_records():
 
 
 def experiment_tables(ending):
-    """The main table of everything that the study measures beside its runs."""
-    done = ("output_dtypes", "probe", "throughput", "memory", "roofline", "practices")
-    return [f"{FOLDER}/tables/{name}.{ending}" for name in done if getattr(PLAN, name)]
+    """The main table of everything that the study measures beside its runs, and of what it concludes from them."""
+    done = ["equivalence"] if STUDY.experiments.equivalence else []
+    names = ("output_dtypes", "probe", "throughput", "memory", "roofline", "practices")
+    done += [name for name in names if getattr(PLAN, name)]
+    return [f"{FOLDER}/tables/{name}.{ending}" for name in done]
 
 
 def spec_of(wildcards):

@@ -34,6 +34,25 @@ def mean_with_interval(values: ArrayLike, confidence: float = 0.95) -> Mean:
     return Mean(mean, mean - half_width, mean + half_width, n, len(array))
 
 
+FEWEST_FOR_BCA = 6
+"""Of so many normal values a BCa interval of 95 % covers the mean 86 times in 100, and of three 73 times."""
+
+
+def bca_interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the bias-corrected and accelerated bootstrap interval of the mean of the finite values (Efron 1987).
+
+    9999 resamples of a fixed seed. NaN where there are fewer than FEWEST_FOR_BCA values, or all are the same.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    finite = array[np.isfinite(array)]
+    if len(finite) < FEWEST_FOR_BCA or np.ptp(finite) == 0:
+        return math.nan, math.nan
+    found = stats.bootstrap(
+        (finite,), np.mean, confidence_level=confidence, method="BCa", rng=np.random.default_rng(0)
+    ).confidence_interval
+    return float(found.low), float(found.high)
+
+
 def paired_gaps(values: pd.Series, reference: pd.Series) -> pd.Series:
     """Return each block's value less the reference's in the same block; NaN where either has none.
 

@@ -14,6 +14,7 @@ class Part(StrEnum):
     """A part of a study that has tables of its own."""
 
     STABILITY = "stability"
+    EQUIVALENCE = "equivalence"
     SAMPLES = "samples"
     OUTPUT_DTYPES = "output_dtypes"
     PROBE = "probe"
@@ -39,6 +40,8 @@ def tables(folder: Folder, of: Annotated[Part, typer.Option(help="Which part of 
     match of:
         case Part.STABILITY:
             from halfscale.analysis.tables import write_tables as write
+        case Part.EQUIVALENCE:
+            from halfscale.analysis.equivalence import write_equivalence_tables as write
         case Part.SAMPLES:
             from halfscale.analysis.samples import write_sample_tables as write
         case Part.OUTPUT_DTYPES:

@@ -82,6 +82,9 @@ class Study(Model):
             for name in throughput.levels_of:
                 timed = throughput.workloads or workloads
                 refuse_unknown("experiments.throughput.levels_of: ", name, "workload that is timed", timed)
+        equivalence = self.experiments.equivalence
+        for name in equivalence.margin_of if equivalence else []:
+            refuse_unknown("experiments.equivalence.margin_of: ", name, "workload", workloads)
         practices = self.experiments.practices
         for workload in [*self.workloads, *(case.workload for case in (practices.cases if practices else []))]:
             refuse_duplicates(f"workloads[{workload.name}].seeds: ", workload.seeds or [])

@@ -1,5 +1,6 @@
 """What a study measures beside its training runs. One file an experiment holds its config and its spec."""
 
+from halfscale.study.equivalence import Equivalence
 from halfscale.study.memory import Memory
 from halfscale.study.model import Model
 from halfscale.study.output_dtypes import OutputDtypes
@@ -24,3 +25,5 @@ class Experiments(Model):
     """Time of a training step on hardware that is not here, as data sheets bound it."""
     practices: Practices | None = None
     """Wrong ways to train in half precision, and remedies for overflow, each held against another arm of its block."""
+    equivalence: Equivalence | None = None
+    """Whether final losses are shown to be the same as the reference's, within a margin; no run depends on it."""
