@@ -77,7 +77,7 @@ def test_columns(study):
         "workload,arm,seed,run_id,status,precision,fell_back,device,backend,loss_scaling,init_scale,growth_factor,"
         "backoff_factor,growth_interval,steps,updates,skipped,skipped_calibration,skipped_growth_probe,"
         "skipped_sporadic,overflows,growths,backoffs,final_scale,initial_loss,final_loss,final_excess,floor,"
-        "eval_loss,eval_excess,eval_accuracy,first_bad_step,bad_where"
+        "eval_loss,eval_excess,eval_accuracy,first_bad_step,bad_where,first_instability,instability"
     )
 
 

@@ -144,7 +144,7 @@ def test_only_the_reference(tmp_path):
 def test_same_bytes_on_every_repeat(study):
     tables = study / "tables"
     first = {path.name: path.read_bytes() for path in tables.iterdir()}
-    assert sorted(first) == ["arms.csv", "arms.tex", "gaps.csv", "runs.csv", "runs.tex", "scaling.tex"]
+    assert sorted(first) == ["arms.csv", "arms.tex", "gaps.csv", "runs.csv", "runs.tex", "scaling.tex", "survival.csv"]
     write_tables(study)
     assert {path.name: path.read_bytes() for path in tables.iterdir()} == first
 

@@ -65,6 +65,13 @@ rule tables:
             subcategory="Tables",
             labels={"what": "Gap to FP32, by block"},
         ),
+        survival=report(
+            f"{FOLDER}/tables/survival.csv",
+            caption="../report/survival.rst",
+            category="Stability",
+            subcategory="Tables",
+            labels={"what": "Time to first instability"},
+        ),
         tex=[f"{FOLDER}/tables/{table}.tex" for table in ("arms", "runs", "scaling")],
     log:
         f"{FOLDER}/logs/tables.log",
@@ -106,6 +113,33 @@ rule equivalence_tables:
         "equivalence_tables {output.csv}"
     shell:
         "halfscale tables {params.folder:q} --of equivalence > {log:q} 2>&1"
+
+
+rule sensitivity_tables:
+    input:
+        plan=rules.plan.output,
+        runs=rules.collect.output.runs,
+    output:
+        csv=report(
+            f"{FOLDER}/tables/sensitivity.csv",
+            caption="../report/sensitivity.rst",
+            category="Stability",
+            subcategory="Tables",
+            labels={"what": "Learning-rate sensitivity"},
+        ),
+        tex=f"{FOLDER}/tables/sensitivity.tex",
+    log:
+        f"{FOLDER}/logs/sensitivity_tables.log",
+    localrule: True
+    conda:
+        ENVIRONMENT
+    params:
+        folder=subpath(output.csv, ancestor=2),
+        code=sources_digest(["halfscale.analysis.sensitivity"]),
+    message:
+        "sensitivity_tables {output.csv}"
+    shell:
+        "halfscale tables {params.folder:q} --of sensitivity > {log:q} 2>&1"
 
 
 rule sample_tables:

@@ -5,6 +5,7 @@ import shutil
 import sys
 
 from halfscale.analysis.figures import figure_inputs, figure_names, figure_text
+from halfscale.analysis.rates import has_sweep
 from halfscale.study.load import ConfigError, load_study
 from halfscale.study.runs import plan_study
 from halfscale.study.sources import instrument_digest, run_digest, sources_digest
@@ -70,6 +71,7 @@ MISSING_TABLES = {
     f"tables/{table}.csv"
     for cases, tables in (
         (STUDY.experiments.equivalence, ("equivalence",)),
+        (has_sweep(PLAN), ("sensitivity",)),
         (PLAN.output_dtypes, ("output_dtypes", "output_dtypes_passes", "autocast_operations")),
         (PLAN.probe, ("probe", "probe_scales", "probe_layers", "predicted_skips", "predicted_flushed")),
         (PLAN.throughput, ("throughput", "throughput_blocks")),
@@ -135,6 +137,7 @@ def experiment_records():
 def experiment_tables(ending):
     """The main table of everything that the study measures beside its runs, and of what it concludes from them."""
     done = ["equivalence"] if STUDY.experiments.equivalence else []
+    done += ["sensitivity"] if has_sweep(PLAN) else []
     names = ("output_dtypes", "probe", "throughput", "memory", "roofline", "practices")
     done += [name for name in names if getattr(PLAN, name)]
     return [f"{FOLDER}/tables/{name}.{ending}" for name in done]

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
+from halfscale.analysis.instability import Instability, first_instability
 from halfscale.analysis.skips import CAUSES, skip_causes
 from halfscale.study.arm import DynamicLossScaling
 from halfscale.study.records import TRACE, RecordError, Summary, read_summary, read_trace, sha256
@@ -32,10 +33,22 @@ TRACES = pa.schema(
 ROW_GROUP = 100_000
 """Rows of traces.parquet that are written at once: with a row group a run, its index would grow with the runs."""
 
-NAMES = ["workload", "arm", "run_id", "reference", "case", "pitfall", "bad_where", "said", "module", "never_called"]
+NAMES = [
+    "workload",
+    "arm",
+    "run_id",
+    "reference",
+    "case",
+    "pitfall",
+    "bad_where",
+    "said",
+    "module",
+    "never_called",
+    "instability",
+]
 """Columns of text, which stays text whatever it looks like."""
 
-WHOLE_NUMBERS = ["growth_interval", "first_bad_step", "gap_n", "later_steps", "later_finite"]
+WHOLE_NUMBERS = ["growth_interval", "first_bad_step", "first_instability", "gap_n", "later_steps", "later_finite"]
 """Columns of whole numbers that may be empty."""
 
 COUNTS = ["steps", "updates", "skipped", "overflows", "growths", "backoffs"]
@@ -64,7 +77,8 @@ def collect(folder: Path) -> None:
                 refuse_mixture(first, member, summary)
                 trace = read_checked_trace(folder, summary)
                 causes = skip_causes(trace)
-                row = run_row(member, summary, causes, rates)
+                unstable = first_instability(trace, causes, summary.first_bad_step, summary.spec.steps)
+                row = run_row(member, summary, causes, unstable, rates)
                 writer.writerows([row, row.values()] if index == 0 else [row.values()])
                 yield trace_table(member, trace, causes)
 
@@ -154,13 +168,16 @@ def count_events(trace: pd.DataFrame) -> dict[str, int]:
     return dict(zip(COUNTS, counts, strict=True))
 
 
-def run_row(member: Member, summary: Summary, causes: pd.Series, rates: Mapping[str, float]) -> dict[str, Any]:
+def run_row(
+    member: Member, summary: Summary, causes: pd.Series, unstable: Instability | None, rates: Mapping[str, float]
+) -> dict[str, Any]:
     """Return a run's row of runs.csv. Scale columns are empty where nothing was scaled.
 
     Args:
         member: the run's place in the study.
         summary: what the run left.
         causes: of its skipped steps, as skip_causes gives them.
+        unstable: its first instability.
         rates: as lr_factors gives them.
     """
     scaling = summary.spec.loss_scaling
@@ -197,6 +214,8 @@ def run_row(member: Member, summary: Summary, causes: pd.Series, rates: Mapping[
         "eval_accuracy": summary.eval_accuracy,
         "first_bad_step": summary.first_bad_step,
         "bad_where": summary.bad_where,
+        "first_instability": unstable and unstable.step,
+        "instability": unstable and unstable.cause,
     }
 
 

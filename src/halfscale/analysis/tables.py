@@ -1,4 +1,4 @@
-"""The tables of a study: arms and gaps as CSV for machines, runs, arms and loss scaling as LaTeX for the paper.
+"""The tables of a study: arms, gaps and survival as CSV for machines, runs, arms and loss scaling as LaTeX for the paper.
 
 A diverged run is left out of every mean and counted beside it. Counts of events are totals over all runs of an
 arm, diverged ones included. The scale at the end is the lower median of the completed runs.
@@ -16,6 +16,7 @@ from halfscale.analysis.references import references
 from halfscale.analysis.shown import Shown, repeats
 from halfscale.analysis.skips import CAUSES
 from halfscale.analysis.statistics import mean_with_interval, median_low, paired_gaps, share_interval
+from halfscale.analysis.survival import survival_table
 from halfscale.study.arm import Arm
 from halfscale.study.whole import write_text
 
@@ -43,7 +44,7 @@ MOST_ROWS = 60
 
 
 def write_tables(folder: Path) -> None:
-    """Write tables/{gaps,arms}.csv and tables/{runs,arms,scaling}.tex of a collected study.
+    """Write tables/{gaps,arms,survival}.csv and tables/{runs,arms,scaling}.tex of a collected study.
 
     Raises:
         RecordError: plan.json is missing or no plan.
@@ -57,6 +58,7 @@ def write_tables(folder: Path) -> None:
     tables = folder / "tables"
     write_csv(tables / "gaps.csv", gaps)
     write_csv(tables / "arms.csv", arms)
+    write_csv(tables / "survival.csv", survival_table(runs))
     same = repeats(runs, reference)
     shown = choose_arms(arms, plan.arms, same, MOST_ROWS)
     of_runs = choose_arms(arms, plan.arms, same, max(1, MOST_ROWS // len(plan.study.seeds)))

@@ -15,6 +15,7 @@ class Part(StrEnum):
 
     STABILITY = "stability"
     EQUIVALENCE = "equivalence"
+    SENSITIVITY = "sensitivity"
     SAMPLES = "samples"
     OUTPUT_DTYPES = "output_dtypes"
     PROBE = "probe"
@@ -42,6 +43,8 @@ def tables(folder: Folder, of: Annotated[Part, typer.Option(help="Which part of 
             from halfscale.analysis.tables import write_tables as write
         case Part.EQUIVALENCE:
             from halfscale.analysis.equivalence import write_equivalence_tables as write
+        case Part.SENSITIVITY:
+            from halfscale.analysis.sensitivity import write_sensitivity_tables as write
         case Part.SAMPLES:
             from halfscale.analysis.samples import write_sample_tables as write
         case Part.OUTPUT_DTYPES:
