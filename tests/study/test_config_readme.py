@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 from ruamel.yaml import YAML
 
+from halfscale.analysis.rates import swept
 from halfscale.study.config import Study
 from halfscale.study.explain import models_in
 from halfscale.study.load import load_study, overlay, parse_study
@@ -26,7 +27,9 @@ def settings_in(block: str):
     return YAML(typ="safe").load(block)
 
 
-EXAMPLE, ADD_AN_ARM, ADD_A_SWEEP, OWN_MODEL, MORE_SEEDS = [block for block in blocks("yaml") if settings_in(block)]
+EXAMPLE, ADD_AN_ARM, ADD_A_SWEEP, SWEEP_RATES, OWN_MODEL, MORE_SEEDS = [
+    block for block in blocks("yaml") if settings_in(block)
+]
 
 
 def all_models(root: type[BaseModel] = Study) -> list[type[BaseModel]]:
@@ -94,6 +97,15 @@ def test_recipe_for_an_arm():
 def test_recipe_for_a_sweep():
     arms = plan_study(parse_study(added(ADD_A_SWEEP), "recipe")).arms
     assert arms[-1].name == "backoff_backoff_factor-0.5_growth_interval-20"
+
+
+def test_recipe_for_a_sweep_of_rates():
+    plan = plan_study(parse_study(added(SWEEP_RATES), "recipe"))
+    assert [len(family) for family in swept(plan, "sequences")] == [7, 7, 7]
+    runs = plan_study(parse_study(settings_in(EXAMPLE), "example")).runs
+    assert len(plan.runs) == len(runs) + 2 * 3 * (
+        3 * 7 - 2
+    )  # fp32 and bf16 at the workload's own rate are there already
 
 
 def test_recipe_for_a_model_of_ones_own(user_package):
