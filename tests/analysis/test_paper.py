@@ -12,9 +12,12 @@ from ruamel.yaml import YAML
 
 from halfscale.analysis import paper
 from halfscale.analysis.collect import collect, read_plan
+from halfscale.analysis.equivalence import write_equivalence_tables
 from halfscale.analysis.macros import write_macros
 from halfscale.analysis.paper import PaperError, build_paper, captions, first_fault, write_config
+from halfscale.analysis.rates import has_sweep
 from halfscale.analysis.samples import write_sample_tables
+from halfscale.analysis.sensitivity import write_sensitivity_tables
 from halfscale.analysis.tables import write_tables
 from halfscale.study.config import Study
 
@@ -28,6 +31,11 @@ def finish(folder: Path) -> Path:
     collect(folder)
     write_tables(folder)
     write_sample_tables(folder)
+    plan = read_plan(folder)
+    if plan.study.experiments.equivalence:
+        write_equivalence_tables(folder)
+    if has_sweep(plan):
+        write_sensitivity_tables(folder)
     write_macros(folder)
     return folder
 
@@ -58,7 +66,8 @@ def draw_stubs(folder: Path) -> None:
     figures = folder / "figures"
     figures.mkdir()
     of_runs = ("scale_trajectory", "skips_by_cause", "loss_by_arm", "final_gap", "survival")
-    for name in (*of_runs, "gradient_exponents", "lost_updates", "distance_from_fp32"):
+    of_samples = ("gradient_exponents", "lost_updates", "distance_from_fp32")
+    for name in (*of_runs, *of_samples, "equivalence", "lr_sensitivity"):
         Figure(figsize=(6.5, 3)).savefig(figures / f"{name}.pdf")
         caption = {"caption": f"Stub of {name} for 50 % of runs × 2, −1 and so on."}
         (figures / f"{name}.json").write_text(json.dumps(caption), encoding="utf-8")
@@ -119,6 +128,19 @@ def test_what_tex_only_warns_of_fails(study, tmp_path, body, fault):
 )
 def test_the_real_sources_serve_a_large_study_and_a_small_one(tmp_path, kept):
     make_study_folder(tmp_path, **kept)
+    draw_stubs(finish(tmp_path))
+    build_paper(tmp_path, SOURCES)
+    assert (tmp_path / "paper.pdf").read_bytes().startswith(b"%PDF")
+
+
+@needs_latexmk
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [(0,), (0, 1, 2)])
+def test_the_real_sources_serve_a_study_that_compares_its_arms(tmp_path, monkeypatch, seeds):
+    monkeypatch.setitem(made_up.SETTINGS, "experiments", {"equivalence": {}})
+    rates = {"name": "rate", "base": "fp32", "over": {"precision": ["fp32", "fp16"], "lr_factor": [0.1, 1, 10]}}
+    monkeypatch.setitem(made_up.SETTINGS, "sweeps", [rates])
+    make_study_folder(tmp_path, seeds=seeds)
     draw_stubs(finish(tmp_path))
     build_paper(tmp_path, SOURCES)
     assert (tmp_path / "paper.pdf").read_bytes().startswith(b"%PDF")

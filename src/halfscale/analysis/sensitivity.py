@@ -144,7 +144,7 @@ def row_of(runs: pd.DataFrame, each: pd.Series, excess: pd.Series) -> dict[str, 
 def sensitivity_tex(table: pd.DataFrame) -> str:
     """Return the table of the families."""
     columns = [
-        Column("Arm", "", r">{\raggedright\arraybackslash}p{3.2cm}"),
+        Column("Arm", "", r">{\raggedright\arraybackslash}p{2.4cm}"),
         Column("Diverged", "/runs", "r"),
         Column("Best rate", "", "r"),
         Column("Loss there", "(nats)", "r"),
