@@ -144,6 +144,13 @@ def test_a_renamed_arm_trains_nothing(smoke_folder: Path, snakemake: Snakemake, 
     assert jobs["tables"] == 1
 
 
+def test_another_margin_trains_nothing(smoke_folder: Path, snakemake: Snakemake, tmp_path: Path) -> None:
+    config = edited(tmp_path, lambda settings: settings["experiments"]["equivalence"]["margin"].update(nats=0.1))
+    jobs = planned_jobs(snakemake(smoke_folder, "--configfile", config, "--dry-run").stdout)
+    assert jobs["equivalence_tables"] == 1
+    assert not {"train", "probe", "throughput", "memory", "roofline", "practices", "output_dtypes"} & jobs.keys()
+
+
 def test_the_profile_for_slurm_needs_no_cores_here(tmp_path: Path) -> None:
     """A dry run would be given one. The plan is made here and not by Slurm."""
     plan = "results/smoke/plan.json"

@@ -74,7 +74,7 @@ def test_seeds_that_the_margin_would_take():
 def test_what_diverged_is_said_to_have_no_verdict():
     text = said(comparison("a", "equivalent"), comparison("b", "not comparable", n=2))
     assert r"\code{b} is not comparable: a run of it or of the reference diverged." in text
-    assert text.startswith(r"\paragraph{w.} \code{a} is shown to end within")
+    assert text.startswith(r"\paragraph{w.} The one arm that can be compared, \code{a}, is shown to end within")
 
 
 def test_one_block():

@@ -40,20 +40,21 @@ def verdicts(workload: str, tested: pd.DataFrame, arms: dict[str, list[str]]) ->
     if tested.empty:
         return ["No arm of this workload can be compared."]
     shown, count = arms.get("equivalent", []), len(tested)
-    bounds = sorted(set(tested["margin"]))
-    first = tested["arm"].iloc[0]
-    margin = f"a margin of {key(workload, first, 'margin')} nats" if len(bounds) == 1 else "their margins"
-    of = f"the {number_word(count)} arms that can be compared" if count > 1 else "the one arm that can be compared"
-    if shown and len(shown) == count:
-        which = f"{code(shown[0])} is" if count == 1 else f"All {number_word(count)} arms that can be compared are"
-        sentences = [f"{which} shown to end within {margin} of the reference's loss."]
+    first = str(tested["arm"].iloc[0])
+    alike = len(set(tested["margin"])) == 1
+    margin = f"a margin of {key(workload, first, 'margin')} nats" if alike else "their margins"
+    within = f"shown to end within {margin} of the reference's loss"
+    if count == 1:
+        sentences = [f"The one arm that can be compared, {code(first)}, is {'' if shown else 'not '}{within}."]
+    elif len(shown) == count:
+        sentences = [f"All {number_word(count)} arms that can be compared are {within}."]
     elif shown:
         verb = "is" if len(shown) == 1 else "are"
         sentences = [
-            f"Of {of}, {number_word(len(shown))} {verb} shown to end within {margin} of the reference's loss: {codes(shown)}."
+            f"Of the {number_word(count)} arms that can be compared, {number_word(len(shown))} {verb} {within}: {codes(shown)}."
         ]
     else:
-        sentences = [f"None of {of} is shown to end within {margin} of the reference's loss."]
+        sentences = [f"None of the {number_word(count)} arms that can be compared is {within}."]
     if "identical" in arms:
         verb = "ends" if len(arms["identical"]) == 1 else "end"
         sentences.append(f"{codes(arms['identical'])} {verb} at the reference's own loss in every block, bit for bit.")
