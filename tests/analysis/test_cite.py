@@ -15,6 +15,8 @@ SIDECAR = {
     "command": "halfscale figure results/mine scale_trajectory",
     "commit": "0123abc",
     "clean": False,
+    "script": "src/halfscale/analysis/figures/scale_trajectory.py",
+    "runs": {"commits": ["4567def"], "clean": True, "torch": ["2.14.1"]},
     "inputs": [{"file": "traces.parquet", "sha256": "feed"}],
     "devices": ["Some CPU"],
     "versions": {"halfscale": "0.1.0"},
@@ -34,7 +36,9 @@ def study(tmp_path: Path) -> Path:
 def test_it_compiles_and_says_where_the_figure_comes_from(study: Path, tmp_path: Path) -> None:
     text = cite("scale_trajectory", study)
     assert "\\label{fig:scale-trajectory}" in text
-    assert "% (commit 0123abc, with uncommitted changes), from runs on Some CPU:" in text
+    assert "% Drawn by `halfscale figure results/mine scale_trajectory`\n% with halfscale 0.1.0\n" in text
+    assert "% (commit 0123abc, with uncommitted changes, src/halfscale/analysis/figures/scale_trajectory.py)," in text
+    assert "% from runs on Some CPU with PyTorch 2.14.1\n% (commit 4567def):\n" in text
     assert "%   traces.parquet  sha256 feed" in text
     body, entry = text.split("@software")
     typeset(body, tmp_path)

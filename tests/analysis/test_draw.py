@@ -2,12 +2,14 @@ import ast
 import hashlib
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
 import sys
 import zlib
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from made_up_comparisons import write_tables_of_comparisons
@@ -19,12 +21,13 @@ from made_up_timings import make_record, make_steps, make_timing_spec
 
 from halfscale.analysis.collect import collect, write_csv
 from halfscale.analysis.draw import draw_figure
-from halfscale.analysis.figures import FIGURES, figure_names
+from halfscale.analysis.figures import FIGURES, figure_inputs, figure_names
 from halfscale.analysis.memory import largest_table, memory_table
 from halfscale.analysis.roofline import roofline_table
 from halfscale.analysis.samples import write_sample_tables
 from halfscale.analysis.tables import write_tables
 from halfscale.analysis.throughput import block_table, throughput_table
+from halfscale.study.records import RecordError
 
 NAMES = [
     "distance_from_fp32",
@@ -71,19 +74,34 @@ def study(finished_study, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def drawn_twice(study, tmp_path_factory):
-    """Every figure, drawn by two processes at once that share a new font cache, and hash strings differently."""
-    script = "import sys; from pathlib import Path; from halfscale.analysis.draw import draw_figure\n"
-    script += f"for name in {NAMES}: draw_figure(name, Path(sys.argv[1]))"
+    """Every figure, drawn by two processes at once that share a new font cache, and hash strings differently.
+
+    The second has of the study nothing but the files that a figure's sidecar will name.
+    """
+    start = "import sys; from pathlib import Path; from halfscale.analysis.draw import draw_figure\n"
+    scripts = [
+        f"{start}for name in {NAMES}: draw_figure(name, Path(sys.argv[1]))",
+        f"{start}for name in {NAMES}: draw_figure(name, Path(sys.argv[1]) / 'apart' / name)",
+    ]
     cache = tmp_path_factory.mktemp("matplotlib")
     copies, processes = [], []
-    for seed in ("1", "2"):
+    for seed, script in zip(("1", "2"), scripts, strict=True):
         copy = tmp_path_factory.mktemp("results") / "study"
         shutil.copytree(study, copy, ignore=shutil.ignore_patterns("runs"))
+        for name in NAMES:
+            for file in (*figure_inputs(name), "environments.json"):
+                (copy / "apart" / name / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(study / file, copy / "apart" / name / file)
         environment = os.environ | {"PYTHONHASHSEED": seed, "MPLCONFIGDIR": str(cache), "PYTHONWARNINGS": "error"}
         processes.append(subprocess.Popen([sys.executable, "-c", script, str(copy)], env=environment))
-        copies.append(copy / "figures")
+        copies.append(copy)
     assert [process.wait(timeout=120) for process in processes] == [0, 0]
-    return copies
+    first, second = copies
+    (second / "figures").mkdir()
+    for name in NAMES:
+        for path in (second / "apart" / name / "figures").iterdir():
+            path.rename(second / "figures" / path.name)
+    return [first / "figures", second / "figures"]
 
 
 def test_the_figures_are_the_files_of_their_folder():
@@ -156,14 +174,36 @@ def test_sidecar_says_what_the_figure_shows_and_where_it_comes_from(drawn_twice,
         for file in constants["INPUTS"]
     ]
     assert sidecar["script"] == f"src/halfscale/analysis/figures/{name}.py"
-    assert sidecar["command"] == f"halfscale figure {folder.parent.as_posix()} {name}"
+    assert sidecar["command"] == f"halfscale figure {folder.parent.name} {name}", (
+        "no path that is of this machine alone"
+    )
     assert re.fullmatch(r"[0-9a-f]{40}|unknown", sidecar["commit"])
     assert isinstance(sidecar["clean"], bool)
-    assert sidecar["devices"] == ["cpu"]
-    assert sidecar["versions"] == {
-        package: version(package) for package in ("halfscale", "matplotlib", "pandas", "seaborn")
+    assert sidecar["devices"] == ["Made-up CPU"]
+    assert sidecar["runs"] == {
+        "commits": ["0123456789abcdef0123456789abcdef01234567"],
+        "clean": True,
+        "torch": ["2.14.1"],
     }
+    packages = ("halfscale", "matplotlib", "numpy", "pandas", "pyarrow", "seaborn")
+    assert sidecar["versions"] == {"python": platform.python_version()} | {name: version(name) for name in packages}
     assert set(constants["CAPTION"]).isdisjoint("\\$_^&#{}~"), "a caption goes through LaTeX, HTML and JSON as it is"
+
+
+def test_the_command_is_one_that_a_shell_takes(study, tmp_path, monkeypatch):
+    shutil.copytree(study, tmp_path / "results" / "a study", ignore=shutil.ignore_patterns("runs"))
+    monkeypatch.chdir(tmp_path)
+    for folder in (Path("results/a study"), tmp_path / "results" / "a study"):
+        draw_figure("skips_by_cause", folder)
+        sidecar = json.loads((folder / "figures/skips_by_cause.json").read_text())
+        assert sidecar["command"] == "halfscale figure 'results/a study' skips_by_cause"
+
+
+def test_without_a_word_of_where_the_runs_were_computed_nothing_is_drawn(study, tmp_path):
+    shutil.copytree(study, tmp_path / "study", ignore=shutil.ignore_patterns("runs"))
+    (tmp_path / "study" / "environments.json").unlink()
+    with pytest.raises(RecordError, match=r"environments\.json: cannot be read: .* `halfscale collect` writes it"):
+        draw_figure("skips_by_cause", tmp_path / "study")
 
 
 def test_a_figure_that_cannot_be_drawn_leaves_nothing(study, tmp_path):

@@ -64,7 +64,7 @@ def planned_jobs(output: str) -> dict[str, int]:
 
 
 def test_everything_is_there(smoke: Path) -> None:
-    for name in ("plan.json", "traces.parquet", *TABLES):
+    for name in ("plan.json", "traces.parquet", "environments.json", *TABLES):
         assert (smoke / name).stat().st_size > 0
     for figure in figure_names():
         if figure == "lr_sensitivity":  # the study has no sweep of learning rates
@@ -248,6 +248,8 @@ def test_where_nothing_can_be_written_a_line_says_so(
 
 def test_provenance(smoke: Path) -> None:
     sidecar = json.loads((smoke / "figures/final_gap.json").read_text(encoding="utf-8"))
-    assert {"title", "caption", "command", "commit", "clean", "inputs", "versions"} <= sidecar.keys()
+    assert {"title", "caption", "script", "command", "commit", "clean", "inputs", "versions", "runs"} <= sidecar.keys()
+    run = json.loads(next(smoke.glob("runs/*/summary.json")).read_text(encoding="utf-8"))
+    assert sidecar["devices"] == [run["environment"]["device"]]
     values = json.loads((smoke / "paper/macros.json").read_text(encoding="utf-8"))
     assert values["transformer.fp32-injected.diverged"] == "$2$"

@@ -32,6 +32,7 @@ rule collect:
             labels={"what": "Every run"},
         ),
         traces=f"{FOLDER}/traces.parquet",
+        environments=f"{FOLDER}/environments.json",
     log:
         f"{FOLDER}/logs/collect.log",
     localrule: True
@@ -178,7 +179,7 @@ rule figure:
     input:
         figure_files,
         # For the sidecar, which names the devices of all runs.
-        runs=rules.collect.output.runs,
+        environments=rules.collect.output.environments,
     output:
         pdf=f"{FOLDER}/figures/{{figure}}.pdf",
         png=report(

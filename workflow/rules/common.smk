@@ -104,7 +104,14 @@ def study_targets():
     targets = run_records(None) + experiment_records()
     targets += [
         f"{FOLDER}/{name}"
-        for name in ("plan.json", "traces.parquet", "tables/runs.csv", "tables/arms.csv", "tables/samples.csv")
+        for name in (
+            "plan.json",
+            "traces.parquet",
+            "environments.json",
+            "tables/runs.csv",
+            "tables/arms.csv",
+            "tables/samples.csv",
+        )
     ]
     targets += [f"{FOLDER}/figures/{figure}.pdf" for figure in FIGURES]
     targets += experiment_tables("csv") + [f"{FOLDER}/paper/macros.json"]

@@ -12,6 +12,10 @@ from halfscale.errors import UserError
 from halfscale.machine.provenance import REPOSITORY
 
 
+CHANGED = ", with uncommitted changes"
+"""What is said of code that is not what its commit holds."""
+
+
 class CitationError(UserError, ValueError):
     """A figure that the study does not have."""
 
@@ -50,10 +54,13 @@ def cite(name: str, folder: Path) -> str:
 
 def provenance(sidecar: dict[str, Any]) -> Iterator[str]:
     """Yield comments that say how the figure was made, of what."""
-    state = "" if sidecar["clean"] else ", with uncommitted changes"
     versions = ", ".join(f"{package} {version}" for package, version in sidecar["versions"].items())
-    yield f"% Drawn by `{sidecar['command']}` with {versions}"
-    yield f"% (commit {sidecar['commit']}{state}), from runs on {', '.join(sidecar['devices'])}:"
+    runs = sidecar["runs"]
+    yield f"% Drawn by `{sidecar['command']}`"
+    yield f"% with {versions}"
+    yield f"% (commit {sidecar['commit']}{'' if sidecar['clean'] else CHANGED}, {sidecar['script']}),"
+    yield f"% from runs on {', '.join(sidecar['devices'])} with PyTorch {', '.join(runs['torch'])}"
+    yield f"% (commit {', '.join(runs['commits'])}{'' if runs['clean'] else CHANGED}):"
     for source in sidecar["inputs"]:
         yield f"%   {source['file']}  sha256 {source['sha256']}"
 

@@ -1,4 +1,4 @@
-"""Gather a finished study: one row a run in tables/runs.csv, every step in traces.parquet."""
+"""Gather a finished study: one row a run in tables/runs.csv, every step in traces.parquet, where it ran beside them."""
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from halfscale.analysis.instability import Instability, first_instability
+from halfscale.analysis.environments import Counting, write_environments
 from halfscale.analysis.skips import CAUSES, skip_causes
 from halfscale.study.arm import DynamicLossScaling
 from halfscale.study.records import TRACE, RecordError, Summary, read_summary, read_trace, sha256
@@ -55,9 +56,9 @@ COUNTS = ["steps", "updates", "skipped", "overflows", "growths", "backoffs"]
 
 
 def collect(folder: Path) -> None:
-    """Check every run of a study and write its tables/runs.csv and traces.parquet.
+    """Check every run of a study and write its tables/runs.csv, traces.parquet and environments.json.
 
-    Both keep the order of the config, and hold no times: they are the same bytes on every repeat.
+    They keep the order of the config, and hold no times: they are the same bytes on every repeat.
 
     Args:
         folder: the study's results, with plan.json and runs/<run_id>/{trace.parquet,summary.json}.
@@ -69,12 +70,14 @@ def collect(folder: Path) -> None:
     plan = read_plan(folder)
     rates = lr_factors(plan)
     first: dict[str, tuple[str, str]] = {}
+    environments = Counting()
     with whole_file(folder / "tables" / "runs.csv") as path, path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
 
         def tables() -> Iterator[pa.Table]:
             for index, (member, summary) in enumerate(read_summaries(folder, plan)):
                 refuse_mixture(first, member, summary)
+                environments.add(summary)
                 trace = read_checked_trace(folder, summary)
                 causes = skip_causes(trace)
                 unstable = first_instability(trace, causes, summary.first_bad_step, summary.spec.steps)
@@ -83,6 +86,7 @@ def collect(folder: Path) -> None:
                 yield trace_table(member, trace, causes)
 
         write_traces(folder / "traces.parquet", tables())
+    write_environments(environments.result(), folder)
 
 
 def read_plan(folder: Path) -> Roster:

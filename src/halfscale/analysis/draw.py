@@ -1,15 +1,15 @@
 """Draw a figure from a study's tables and traces: PDF for the paper, PNG for the web, a JSON sidecar for provenance."""
 
 import json
+import shlex
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-import pandas as pd
-
+from halfscale.analysis.environments import read_environments
 from halfscale.analysis.figures import figure_names
 from halfscale.errors import UserError
-from halfscale.machine.provenance import git_commit, versions
+from halfscale.machine.provenance import git_commit, python_version, versions
 from halfscale.study.records import sha256
 from halfscale.study.whole import whole_file, write_text
 
@@ -25,6 +25,7 @@ def draw_figure(name: str, folder: Path) -> None:
 
     Raises:
         FigureError: there is no figure of that name.
+        RecordError: environments.json is missing, which `halfscale collect` writes.
         OSError: an input is missing.
     """
     if name not in figure_names():
@@ -56,16 +57,28 @@ def sidecar(name: str, module: ModuleType, folder: Path, more: str) -> dict[str,
     `more` goes on where the module's caption ends: what is true of this study's figure alone.
     """
     commit, clean = git_commit()
-    runs = pd.read_csv(folder / "tables/runs.csv")
+    ran = read_environments(folder)
     return {
         "name": name,
         "title": module.TITLE,
         "caption": f"{module.CAPTION} {more}".strip(),
         "script": f"src/halfscale/analysis/figures/{name}.py",
-        "command": f"halfscale figure {folder.as_posix()} {name}",
+        "command": shlex.join(["halfscale", "figure", without_home(folder).as_posix(), name]),
         "commit": commit,
         "clean": clean,
+        "versions": {
+            "python": python_version(),
+            **versions("halfscale", "matplotlib", "numpy", "pandas", "pyarrow", "seaborn"),
+        },
         "inputs": [{"file": file, "sha256": sha256(folder / file)} for file in module.INPUTS],
-        "devices": sorted(runs["device"].dropna().unique().tolist()),
-        "versions": versions("halfscale", "matplotlib", "pandas", "seaborn"),
+        "devices": ran.devices,
+        "runs": {"commits": ran.commits, "clean": ran.clean, "torch": ran.torch},
     }
+
+
+def without_home(folder: Path) -> Path:
+    """Return a folder as one may publish it: relative to where the command runs, or else by its name alone."""
+    if not folder.is_absolute():
+        return folder
+    here = Path.cwd()
+    return folder.relative_to(here) if folder.is_relative_to(here) else Path(folder.name)

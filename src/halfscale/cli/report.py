@@ -27,12 +27,13 @@ class Part(StrEnum):
 
 @app.command()
 def collect(folder: Folder) -> None:
-    """Gather a study's runs into one table and one trace file."""
+    """Gather a study's runs into one table and one trace file, and say where they were computed."""
     from halfscale.analysis.collect import collect as collect_runs
 
     collect_runs(folder)
     typer.echo(folder / "tables" / "runs.csv")
     typer.echo(folder / "traces.parquet")
+    typer.echo(folder / "environments.json")
 
 
 @app.command()
