@@ -40,7 +40,7 @@ def test_it_compiles_and_says_where_the_figure_comes_from(study: Path, tmp_path:
     assert "% (commit 0123abc, with uncommitted changes, src/halfscale/analysis/figures/scale_trajectory.py)," in text
     assert "% from runs on Some CPU with PyTorch 2.14.1\n% (commit 4567def):\n" in text
     assert "%   traces.parquet  sha256 feed" in text
-    body, entry = text.split("@software")
+    body, entry = text.split("@misc")
     typeset(body, tmp_path)
     assert entry.startswith("{halfscale,\n  author  = {{The halfscale authors}},\n  title   = {halfscale: ")
     assert "note    = {commit 0123abc}" in entry

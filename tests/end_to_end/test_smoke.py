@@ -1,6 +1,7 @@
 """From the config to the paper: what a person finds at the end, and what runs again and what does not."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -172,6 +173,54 @@ def test_the_paper_and_the_figures_are_the_same_bytes_when_built_again(
     done = snakemake(smoke_folder, "--configfile", SMOKE)
     assert done.returncode == 0, done.stdout
     assert [file.read_bytes() for file in files] == before
+
+
+@pytest.mark.skipif(shutil.which("latexmk") is None, reason="latexmk is not installed")
+def test_the_archive_is_enough_to_typeset_the_paper_again(smoke: Path, smoke_folder: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "smoke.zip"
+    command = [sys.executable, "-m", "halfscale", "export", "results/smoke", "--output", archive]
+    done = subprocess.run(command, cwd=smoke_folder, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"{archive}\n"), done.stderr
+    shutil.unpack_archive(archive, tmp_path)
+    (epoch,) = re.findall(r"SOURCE_DATE_EPOCH=(\d+)", (tmp_path / "README.md").read_text(encoding="utf-8"))
+    subprocess.run(
+        ["latexmk", "-norc", "-pdf", "-interaction=nonstopmode", "main.tex"],
+        cwd=tmp_path / "paper",
+        env={**os.environ, "SOURCE_DATE_EPOCH": epoch, "FORCE_SOURCE_DATE": "1"},
+        capture_output=True,
+        check=True,
+    )
+    assert (tmp_path / "paper" / "main.pdf").read_bytes() == (smoke / "paper.pdf").read_bytes()
+    for path in tmp_path.rglob("*"):
+        assert not path.is_file() or str(smoke_folder).encode() not in path.read_bytes() or path.parent.name == "paper"
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_every_figure_can_be_cited(smoke_folder: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "halfscale", "cite", "--study", "results/smoke"]
+    listed = subprocess.run([*command, "--list"], cwd=smoke_folder, capture_output=True, text=True, check=True).stdout
+    assert [line.split()[0] for line in listed.splitlines()] == figure_names()
+    body, entries = "", set()
+    for name in figure_names():
+        text = subprocess.run([*command, name], cwd=smoke_folder, capture_output=True, text=True, check=True).stdout
+        include, entry = text.split("@")
+        body += include + "\\clearpage\n"
+        entries.add(entry)
+        assert f"\\label{{fig:{name.replace('_', '-')}}}" in include
+    assert len(entries) == 1
+    page = "\\documentclass{article}\n\\usepackage[T1]{fontenc}\n\\usepackage{graphicx}\n\\begin{document}\n"
+    (tmp_path / "page.tex").write_text(
+        f"{page}{body}\\bibliographystyle{{plain}}\\bibliography{{halfscale}}\\end{{document}}", encoding="utf-8"
+    )
+    (tmp_path / "halfscale.bib").write_text("@" + entries.pop(), encoding="utf-8")
+    (tmp_path / "results").symlink_to(smoke_folder / "results")
+    for program in (["pdflatex", "-halt-on-error"], ["bibtex"], ["pdflatex"], ["pdflatex"]):
+        done = subprocess.run([*program, "page"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout[-1500:]
+    log = (tmp_path / "page.log").read_text(encoding="utf-8", errors="replace")
+    for complaint in ("undefined", "Missing character", "multiply defined"):
+        assert complaint not in log
+    assert "Warning" not in (tmp_path / "page.blg").read_text(encoding="utf-8")
 
 
 def test_the_report_holds_itself(smoke_folder: Path, snakemake: Snakemake) -> None:

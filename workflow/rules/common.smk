@@ -4,8 +4,8 @@ import shlex
 import shutil
 import sys
 
+from halfscale.analysis.contents import main_tables_of, tables_lacking
 from halfscale.analysis.figures import figure_inputs, figure_names, figure_text
-from halfscale.analysis.rates import has_sweep
 from halfscale.study.load import ConfigError, load_study
 from halfscale.study.runs import plan_study
 from halfscale.study.sources import instrument_digest, run_digest, sources_digest
@@ -67,21 +67,7 @@ onerror:
 # Of a job: with CUDA and its libraries a process takes gigabytes before it has a model.
 MEM_MB = 3000 if STUDY.device == "cpu" else 8000
 # The tables of what the study does not measure; a figure that reads one of them is not drawn.
-MISSING_TABLES = {
-    f"tables/{table}.csv"
-    for cases, tables in (
-        (STUDY.experiments.equivalence, ("equivalence",)),
-        (has_sweep(PLAN), ("sensitivity", "sensitivity_runs")),
-        (PLAN.output_dtypes, ("output_dtypes", "output_dtypes_passes", "autocast_operations")),
-        (PLAN.probe, ("probe", "probe_scales", "probe_layers", "predicted_skips", "predicted_flushed")),
-        (PLAN.throughput, ("throughput", "throughput_blocks")),
-        (PLAN.memory, ("memory", "largest_batch")),
-        (PLAN.roofline, ("roofline",)),
-        (PLAN.practices, ("practices", "practices_runs")),
-    )
-    for table in tables
-    if not cases
-}
+MISSING_TABLES = {f"tables/{table}.csv" for table in tables_lacking(PLAN)}
 FIGURES = [name for name in figure_names() if MISSING_TABLES.isdisjoint(figure_inputs(name))]
 # Snakemake formats this path, which may lead through a folder with {braces} in its name.
 ENVIRONMENT = os.path.join(workflow.basedir, "environment.yml").replace("{", "{{").replace("}", "}}")
@@ -143,11 +129,7 @@ def experiment_records():
 
 def experiment_tables(ending):
     """The main table of everything that the study measures beside its runs, and of what it concludes from them."""
-    done = ["equivalence"] if STUDY.experiments.equivalence else []
-    done += ["sensitivity"] if has_sweep(PLAN) else []
-    names = ("output_dtypes", "probe", "throughput", "memory", "roofline", "practices")
-    done += [name for name in names if getattr(PLAN, name)]
-    return [f"{FOLDER}/tables/{name}.{ending}" for name in done]
+    return [f"{FOLDER}/tables/{name}.{ending}" for name in main_tables_of(PLAN)]
 
 
 def output_dtypes_of(wildcards):

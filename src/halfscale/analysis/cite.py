@@ -11,7 +11,6 @@ from halfscale.analysis.latex import escape
 from halfscale.errors import UserError
 from halfscale.machine.provenance import REPOSITORY
 
-
 CHANGED = ", with uncommitted changes"
 """What is said of code that is not what its commit holds."""
 
@@ -77,11 +76,23 @@ def include(name: str, sidecar: dict[str, Any], folder: Path) -> Iterator[str]:
 
 def bibtex(sidecar: dict[str, Any]) -> Iterator[str]:
     """Yield the suite's BibTeX entry, as CITATION.cff has it, at the commit that drew the figure."""
-    about = YAML(typ="safe", pure=True).load((REPOSITORY / "CITATION.cff").read_text(encoding="utf-8"))
+    about = read_citation()
     authors = " and ".join(f"{{{author['name']}}}" for author in about["authors"])
-    yield "@software{halfscale,"
+    yield "@misc{halfscale,"
     yield f"  author  = {{{authors}}},"
     yield f"  title   = {{{about['title']}}},"
     yield f"  version = {{{about['version']}}},"
     yield f"  note    = {{commit {sidecar['commit']}}},"
     yield "}"
+
+
+def read_citation() -> dict[str, Any]:
+    """Return what CITATION.cff says of the suite.
+
+    Raises:
+        CitationError: it is not there, for this is no clone.
+    """
+    path = REPOSITORY / "CITATION.cff"
+    if not path.is_file():
+        raise CitationError(f"{path}: is missing; the halfscale of a clone knows how it is cited")
+    return dict(YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8")))

@@ -20,7 +20,7 @@ class Share(Model):
 class Environments(Model):
     """The distinct environments of a study's runs, in the order of the plan: one, unless it was moved or the code changed."""
 
-    shares: list[Share] = []
+    shares: list[Share]
 
     @property
     def devices(self) -> list[str]:

@@ -144,3 +144,19 @@ def verify(
         typer.echo(f"{each.table:18} {each.verdict}{f': {each.where}' if each.where else ''}")
     if any(each.verdict == "different" for each in compared):
         raise typer.Exit(1)
+
+
+@app.command()
+def export(
+    folder: Folder = Path("results/quickstart"),
+    output: Annotated[
+        Path | None, typer.Option(help="The archive; when left out, FOLDER/<study>.zip.", show_default=False)
+    ] = None,
+) -> None:
+    """Pack a finished study into one archive, ready to deposit: tables, figures, paper, config, traces, provenance."""
+    from halfscale.analysis.collect import read_plan
+    from halfscale.analysis.export import export_study
+
+    path = output or folder / f"{read_plan(folder).study.study}.zip"
+    export_study(folder, path)
+    typer.echo(path)
