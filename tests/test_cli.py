@@ -94,3 +94,24 @@ def test_every_run_needs_a_folder(halfscale: Halfscale, tmp_path: Path) -> None:
 def test_the_version_is_that_of_the_project(halfscale: Halfscale) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert halfscale("--version").stdout == f"halfscale {project['version']}\n"
+
+
+def test_verify_tells_by_its_exit_code(halfscale: Halfscale, tmp_path: Path) -> None:
+    """0 where all is the same, 1 where a table differs or there is nothing to verify with."""
+    make = "import sys; from pathlib import Path; sys.path.append(sys.argv[1]); from made_up import make_study_folder; "
+    make += "make_study_folder(Path('results/made-up'), seeds=(0,), arms=('fp32', 'fp16'))"
+    subprocess.run([sys.executable, "-c", make, ROOT / "tests" / "analysis"], cwd=tmp_path, check=True)
+    for command in ("collect", "tables"):
+        assert halfscale(command, "results/made-up").returncode == 0
+    none = halfscale("verify", "results/made-up")
+    assert (none.returncode, none.stderr.count("\n")) == (1, 1)
+    assert "has no reference of the study 'made-up'" in none.stderr
+    assert halfscale("verify", "results/made-up", "--record").returncode == 0
+    same = halfscale("verify", "results/made-up")
+    assert same.returncode == 0
+    assert same.stdout.splitlines()[1:] == [f"{table:18} same" for table in ("arms", "gaps", "runs")]
+    path = tmp_path / "results/made-up/tables/gaps.csv"
+    path.write_text(path.read_text(encoding="utf-8").replace("fp16", "half"), encoding="utf-8")
+    different = halfscale("verify", "results/made-up")
+    assert different.returncode == 1
+    assert "gaps               different: arm of row " in different.stdout

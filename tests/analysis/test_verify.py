@@ -1,5 +1,6 @@
 """A study held against its reference: clean where nothing changed, and a planted change is found and named."""
 
+import csv
 import json
 import shutil
 from pathlib import Path
@@ -67,8 +68,113 @@ def test_a_table_that_is_missing_or_has_other_rows_is_different(study: Path, roo
     path.write_text("".join(path.read_text(encoding="utf-8").splitlines(keepends=True)[:-1]), encoding="utf-8")
     found = {each.table: each for each in verify(study, root)[2]}
     assert "is missing" in found["gaps"].where
-    assert "rows; the reference has" in found["arms"].where
+    assert found["arms"].where == "18 rows; the reference has 19: it lacks row transformer, bf16-scaled, 3"
     assert found["gaps"].verdict == found["arms"].verdict == "different"
+
+
+def plant(lines: list[list[str]], column: str, value: str) -> list[list[str]]:
+    """Return a table with the first cell of a column that holds something replaced."""
+    at = lines[0].index(column)
+    row = next(row for row in lines[1:] if row[at])
+    row[at] = value
+    return lines
+
+
+PLANTED = {
+    "a row less": (lambda t: [*t[:3], *t[4:]], "56 rows; the reference has 57: it lacks row resnet50, fp32, 2"),
+    "a row more": (lambda t: [*t, ["transformer", "fp16-new", *t[-1][2:]]], "has another row transformer, fp16-new, "),
+    "a row twice": (lambda t: [*t, t[-1]], "58 rows; the reference has 57: it has another row transformer"),
+    "a column less": (lambda t: [row[:-1] for row in t], "it lacks column "),
+    "a column more": (lambda t: [[*row, "1"] for row in t[:1]] + [[*row, "1"] for row in t[1:]], "another column 1"),
+    "columns in another order": (lambda t: [[row[1], row[0], *row[2:]] for row in t], "orders them otherwise"),
+    "a digit": (lambda t: plant(t, "init_scale", "65537.0"), "init_scale of row"),
+    "NaN for a number": (lambda t: plant(t, "final_loss", "nan"), "nan; the reference has "),
+    "nothing for a number": (lambda t: plant(t, "final_loss", ""), "nothing; the reference has "),
+    "infinity for a number": (lambda t: plant(t, "final_loss", "inf"), "inf; the reference has "),
+    "a word for a number": (lambda t: plant(t, "final_loss", "2,3"), "2,3; the reference has "),
+    "another arm": (
+        lambda t: plant(t, "arm", "half"),
+        "arm of row 1 (resnet50, fp32, 0): half; the reference has fp32",
+    ),
+    "another seed": (lambda t: plant(t, "seed", "00"), "seed of row 1 (resnet50, fp32, 0): 00; the reference has 0"),
+    "a status": (lambda t: plant(t, "status", "diverged"), "diverged; the reference has completed"),
+    "a row cut short": (lambda t: [*t[:-1], t[-1][:4]], "has 4 cells and not "),
+    "no header": (lambda t: [], "is no table"),
+}
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+def test_every_kind_of_planted_change_is_found_and_said_in_a_line(study: Path, root: Path, planted: str) -> None:
+    edit, told = PLANTED[planted]
+    path = study / "tables" / "runs.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        lines = list(csv.reader(file))
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(edit(lines))
+    found = {each.table: each for each in verify(study, root)[2]}
+    assert found["runs"].verdict == "different"
+    assert told in found["runs"].where
+    assert "\n" not in found["runs"].where
+    assert found["arms"].verdict == found["gaps"].verdict == "same"
+
+
+def test_what_is_no_text_is_different(study: Path, root: Path) -> None:
+    (study / "tables" / "runs.csv").write_bytes(b"\xff\xfe")
+    assert {each.table: each for each in verify(study, root)[2]}["runs"].where.endswith("runs.csv is no table")
+
+
+def test_all_differing_cells_are_counted(study: Path, root: Path) -> None:
+    path = study / "tables" / "gaps.csv"
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    table.loc[table["gap"] != "", "gap"] = "7.5"
+    table.to_csv(path, index=False, lineterminator="\n")
+    where = {each.table: each for each in verify(study, root)[2]}["gaps"].where
+    assert where.endswith(f"(and {(table['gap'] == '7.5').sum() - 1} more)")
+
+
+def test_a_table_that_the_reference_lacks_is_told(study: Path, root: Path) -> None:
+    (study / "tables" / "more.csv").write_text("a\n1\n", encoding="utf-8")
+    found = {each.table: each for each in verify(study, root)[2]}
+    assert (found["more"].verdict, found["more"].where) == ("different", "the reference has no such table")
+
+
+def test_a_name_that_looks_like_a_number_is_a_name(tmp_path: Path) -> None:
+    """On another platform a number may differ by a tenth; the arm 105 is not the arm 100, nor 010 the arm 10."""
+    reference, own = tmp_path / "runs.csv", tmp_path / "own.csv"
+    reference.write_text("arm,loss\n100,1.0\n", encoding="utf-8")
+    for arm, loss, verdict in (
+        ("100", "1.05", "within tolerance"),
+        ("105", "1.0", "different"),
+        ("100.0", "1", "different"),
+    ):
+        own.write_text(f"arm,loss\n{arm},{loss}\n", encoding="utf-8")
+        assert compare(reference, own, 0.1).verdict == verdict
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"tables": {}, "platform": "x", "specs": {}}'])
+def test_a_manifest_that_is_not_whole_is_told(study: Path, root: Path, text: str) -> None:
+    (manifest,) = root.glob("made-up/*/manifest.json")
+    manifest.write_text(text, encoding="utf-8")
+    with pytest.raises(VerifyError, match=r"manifest\.json: is no whole manifest; `halfscale verify --record`"):
+        verify(study, root)
+
+
+def test_a_reference_that_is_not_what_was_recorded_is_told(study: Path, root: Path) -> None:
+    """Else a table that is taken out of the reference would verify whatever the study has in it."""
+    (table,) = root.glob("made-up/*/tables/gaps.csv")
+    text = table.read_bytes()
+    table.write_bytes(text.replace(b"fp16", b"fp15", 1))
+    with pytest.raises(VerifyError, match=r"gaps\.csv: is not the table that was recorded"):
+        verify(study, root)
+    table.unlink()
+    with pytest.raises(VerifyError, match=r"gaps\.csv: is not the table that was recorded"):
+        verify(study, root)
+
+
+def test_recording_anew_leaves_no_table_that_the_study_no_longer_has(study: Path, root: Path) -> None:
+    (study / "tables" / "gaps.csv").unlink()
+    record_reference(study, root)
+    assert verdicts(verify(study, root)[2]) == {"arms": "same", "runs": "same"}
 
 
 def test_on_another_platform_numbers_have_a_tolerance_and_words_have_none(study: Path, root: Path) -> None:
@@ -109,7 +215,14 @@ def test_another_study_of_the_name_and_none_at_all_are_told(study: Path, root: P
 
 @pytest.mark.parametrize(
     ("before", "now", "difference"),
-    [("2", "2.5", 0.25), ("", "1", float("inf")), ("0", "1", float("inf")), ("fp16", "bf16", float("inf"))],
+    [
+        ("2", "2.5", 0.25),
+        ("-0.0", "0.0", 0.0),
+        ("1", "1.0", 0.0),
+        ("", "1", float("inf")),
+        ("0", "1", float("inf")),
+        ("fp16", "bf16", float("inf")),
+    ],
 )
 def test_relative_difference(before: str, now: str, difference: float) -> None:
     assert relative_difference(before, now) == difference

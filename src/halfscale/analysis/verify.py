@@ -10,14 +10,15 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from halfscale.analysis.collect import read_plan, read_summaries
+from halfscale.analysis.collect import NAMES, read_plan, read_summaries
 from halfscale.errors import UserError
-from halfscale.study.records import Summary
+from halfscale.study.records import Summary, sha256
 from halfscale.study.runs import Roster
 from halfscale.study.whole import whole_file, write_text
 
@@ -30,7 +31,13 @@ PLATFORM_TOLERANCE = 0.10
 NOT_KEPT = ("throughput_blocks",)
 """Tables that are of one measurement alone."""
 
-How = Literal["exact", "measured", "left out"]
+TEXTS = (*NAMES, "seed", "step", "batch_size", "block")
+"""Columns that say what a row is of. They are compared as text: an arm that is called 100 is not within a tenth of 105."""
+
+FIRST = 3
+"""Cells at the start of a row that name it in a message."""
+
+How = Literal["exact", "text", "measured", "left out"]
 Verdict = Literal["same", "within tolerance", "different"]
 
 
@@ -49,7 +56,9 @@ class Compared:
 
 
 def how_compared(table: str, column: str) -> How:
-    """Return how a column of a table is compared."""
+    """Return how a column of a table is compared: to the last digit on the reference's own platform, or else."""
+    if column in TEXTS:
+        return "text"
     match table:
         case "throughput":
             columns: dict[str, How] = {
@@ -73,19 +82,26 @@ def record_reference(folder: Path, root: Path) -> Path:
     plan = read_plan(folder)
     manifest = manifest_of(folder, plan)
     target = root / plan.study.study / manifest["platform"]
-    for path in sorted((folder / "tables").glob("*.csv")):
-        if path.stem not in NOT_KEPT:
-            with whole_file(target / "tables" / path.name) as temporary:
-                shutil.copyfile(path, temporary)
+    shutil.rmtree(target / "tables", ignore_errors=True)  # tables that the study no longer has
+    kept = kept_tables(folder)
+    for path in kept.values():
+        with whole_file(target / "tables" / path.name) as temporary:
+            shutil.copyfile(path, temporary)
+    manifest["tables"] = {name: sha256(path) for name, path in kept.items()}
     write_text(target / "manifest.json", json.dumps(manifest, indent=1, sort_keys=True) + "\n")
     return target
+
+
+def kept_tables(folder: Path) -> dict[str, Path]:
+    """Return the tables of a study, or of a reference, that are compared, by name."""
+    return {path.stem: path for path in sorted(folder.glob("tables/*.csv")) if path.stem not in NOT_KEPT}
 
 
 def verify(folder: Path, root: Path) -> tuple[Path, bool, list[Compared]]:
     """Return the reference that a study was held against, whether it is of this platform, and what each table came to.
 
     Raises:
-        VerifyError: there is no reference of this study, or it is of other specs.
+        VerifyError: there is no reference of this study, it is of other specs, or it is not as it was recorded.
     """
     plan = read_plan(folder)
     own = manifest_of(folder, plan)
@@ -95,12 +111,38 @@ def verify(folder: Path, root: Path) -> tuple[Path, bool, list[Compared]]:
             f"{root}: has no reference of the study {plan.study.study!r}; `halfscale verify --record` makes one"
         )
     reference = references.get(own["platform"]) or next(iter(references.values()))
-    kept = json.loads((reference / "manifest.json").read_text(encoding="utf-8"))
+    kept = read_manifest(reference)
     refuse_other_specs(kept["specs"], own["specs"], reference)
     same_platform = kept["platform"] == own["platform"]
     tolerance = 0.0 if same_platform else PLATFORM_TOLERANCE
-    tables = sorted((reference / "tables").glob("*.csv"))
-    return reference, same_platform, [compare(path, folder / "tables" / path.name, tolerance) for path in tables]
+    tables = sorted({*kept["tables"], *kept_tables(folder)})
+    compared = [
+        compare(reference / "tables" / f"{name}.csv", folder / "tables" / f"{name}.csv", tolerance) for name in tables
+    ]
+    return reference, same_platform, compared
+
+
+def read_manifest(reference: Path) -> dict[str, Any]:
+    """Read what a reference says that it is.
+
+    Raises:
+        VerifyError: it is not whole, or its tables are not those that were recorded.
+    """
+    path = reference / "manifest.json"
+    again = "`halfscale verify --record` records it anew"
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        recorded: dict[str, str] = dict(manifest["tables"])
+        if not recorded or not isinstance(manifest["platform"], str):
+            raise ValueError
+        dict(manifest["specs"])
+    except (ValueError, KeyError, TypeError):
+        raise VerifyError(f"{path}: is no whole manifest; {again}") from None
+    for name, digest in recorded.items():
+        table = reference / "tables" / f"{name}.csv"
+        if not table.is_file() or sha256(table) != digest:
+            raise VerifyError(f"{table}: is not the table that was recorded; restore it, or {again}")
+    return dict(manifest)
 
 
 def manifest_of(folder: Path, plan: Roster) -> dict[str, Any]:
@@ -154,27 +196,65 @@ def compare(reference: Path, path: Path, tolerance: float) -> Compared:
     name = reference.stem
     if not path.exists():
         return Compared(name, "different", f"{path} is missing")
-    expected, found = read_cells(reference), read_cells(path)
-    if expected[0] != found[0]:
-        return Compared(name, "different", "it has other columns")
-    if len(expected) != len(found):
-        return Compared(name, "different", f"{len(found) - 1} rows; the reference has {len(expected) - 1}")
-    largest, where = 0.0, ""
+    if not reference.exists():
+        return Compared(name, "different", "the reference has no such table")
+    expected = read_cells(reference)
+    try:
+        found = read_cells(path)
+    except (UnicodeDecodeError, csv.Error, IndexError):
+        return Compared(name, "different", f"{path} is no table")
+    other = other_shape(expected, found)
+    if other:
+        return Compared(name, "different", other)
+    largest, where, differing = 0.0, "", []
     for column, row, before, now in differing_cells(name, expected, found):
-        allowed = MEASURED_TOLERANCE if how_compared(name, column) == "measured" else tolerance
-        difference = relative_difference(before, now)
+        how = how_compared(name, column)
+        allowed = {"measured": MEASURED_TOLERANCE, "text": 0.0}.get(how, tolerance)
+        difference = math.inf if how == "text" else relative_difference(before, now)
         place = f"{column} of {row}: {now or 'nothing'}; the reference has {before or 'nothing'}"
         if difference > allowed:
-            return Compared(name, "different", place)
-        if difference > largest:
+            differing.append(place)
+        elif difference > largest:
             largest, where = difference, f"at most {difference:.2g} of the value, {place}"
+    if differing:
+        more = f" (and {len(differing) - 1} more)" if len(differing) > 1 else ""
+        return Compared(name, "different", differing[0] + more)
     return Compared(name, "within tolerance", where) if where else Compared(name, "same")
 
 
+def other_shape(expected: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> str:
+    """Return what a table has too much or too little of, columns or rows; empty where it has neither."""
+    for what, before, now in (
+        ("column", list(expected[0]), list(found[0])),
+        ("row", [named(row) for row in expected[1:]], [named(row) for row in found[1:]]),
+    ):
+        lacking, extra = Counter(before) - Counter(now), Counter(now) - Counter(before)
+        if len(before) != len(now) or (what == "column" and before != now):
+            parts = [f"lacks {what} {next(iter(lacking))}"] if lacking else []
+            parts += [f"has another {what} {next(iter(extra))}"] if extra else []
+            return f"{len(now)} {what}s; the reference has {len(before)}: it {' and '.join(parts) or 'orders them otherwise'}"
+    for number, row in enumerate(found[1:], 1):
+        if len(row) != len(found[0]):
+            return f"row {number} ({named(row)}) has {len(row)} cells and not {len(found[0])}"
+    return ""
+
+
+def named(row: Sequence[str]) -> str:
+    """Return what a row is called in a message."""
+    return ", ".join(row[:FIRST])
+
+
 def read_cells(path: Path) -> list[list[str]]:
-    """Return a CSV file as text, its header first."""
+    """Return a CSV file as text, its header first.
+
+    Raises:
+        IndexError: it is empty.
+    """
     with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.reader(file))
+        header, *rows = [*csv.reader(file)] or [[]]
+    if not header:
+        raise IndexError(f"{path}: is empty")
+    return [header, *rows]
 
 
 def differing_cells(
@@ -185,7 +265,7 @@ def differing_cells(
     for number, (before, now) in enumerate(zip(expected[1:], found[1:], strict=True), 1):
         for column, old, new in zip(header, before, now, strict=True):
             if old != new and how_compared(table, column) != "left out":
-                yield column, f"row {number} ({', '.join(before[:3])})", old, new
+                yield column, f"row {number} ({named(before)})", old, new
 
 
 def relative_difference(before: str, now: str) -> float:
@@ -194,6 +274,8 @@ def relative_difference(before: str, now: str) -> float:
         old, new = float(before), float(now)
     except ValueError:
         return math.inf
+    if old == new:
+        return 0.0
     if not (math.isfinite(old) and math.isfinite(new)):
         return math.inf
     return abs(new - old) / abs(old) if old else math.inf
