@@ -13,6 +13,7 @@ include: "workflow/rules/throughput.smk"
 include: "workflow/rules/memory.smk"
 include: "workflow/rules/roofline.smk"
 include: "workflow/rules/practices.smk"
+include: "workflow/rules/published.smk"
 include: "workflow/rules/paper.smk"
 
 

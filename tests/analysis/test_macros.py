@@ -10,6 +10,7 @@ from typeset import compile_latex, typeset
 
 from halfscale.analysis.collect import collect, read_plan
 from halfscale.analysis.macros import unique_keys, write_macros
+from halfscale.analysis.published import write_published_tables
 from halfscale.analysis.samples import write_sample_tables
 from halfscale.analysis.tables import write_tables
 from halfscale.study.records import read_trace
@@ -20,6 +21,7 @@ def make_macros(folder):
     collect(folder)
     write_tables(folder)
     write_sample_tables(folder)
+    write_published_tables(folder)
     write_macros(folder)
     return json.loads((folder / "paper" / "macros.json").read_text())
 

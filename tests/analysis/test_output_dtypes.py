@@ -28,6 +28,7 @@ from halfscale.analysis.output_dtypes import (
 )
 from halfscale.analysis.prose import NOTHING, Measured, experiments
 from halfscale.analysis.prose.output_dtypes import output_dtypes as prose
+from halfscale.analysis.published import write_published_tables
 from halfscale.analysis.samples import write_sample_tables
 from halfscale.analysis.tables import write_tables
 from halfscale.study.passes import OutputDtypesRecord
@@ -232,6 +233,7 @@ def test_the_section_stands_before_the_results_and_its_tables_with_the_others(
     collect(folder)
     write_tables(folder)
     write_sample_tables(folder)
+    write_published_tables(folder)
     measured = replace(Measured.read(folder), samples=None)
     without, found = experiments(measured), experiments(replace(measured, dtypes=tables))
     assert without["treatments"] == without["experiments"] == without["experiment_tables"] == NOTHING

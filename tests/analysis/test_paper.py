@@ -16,6 +16,7 @@ from halfscale.analysis.equivalence import write_equivalence_tables
 from halfscale.analysis.macros import write_macros
 from halfscale.analysis.paper import PaperError, build_paper, captions, first_fault, write_config
 from halfscale.analysis.rates import has_sweep
+from halfscale.analysis.published import write_published_tables
 from halfscale.analysis.samples import write_sample_tables
 from halfscale.analysis.sensitivity import write_sensitivity_tables
 from halfscale.analysis.tables import write_tables
@@ -36,6 +37,7 @@ def finish(folder: Path) -> Path:
         write_equivalence_tables(folder)
     if has_sweep(plan):
         write_sensitivity_tables(folder)
+    write_published_tables(folder)
     write_macros(folder)
     return folder
 

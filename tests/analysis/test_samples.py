@@ -19,6 +19,7 @@ from halfscale.analysis.collect import collect, read_csv, read_plan, write_csv
 from halfscale.analysis.macros import sample_values
 from halfscale.analysis.prose.measured import Measured
 from halfscale.analysis.prose.samples import samples as text_of
+from halfscale.analysis.published import write_published_tables
 from halfscale.analysis.samples import (
     arm_samples,
     exponent_table,
@@ -38,6 +39,7 @@ def analysed(folder: Path) -> Path:
     collect(folder)
     write_tables(folder)
     write_sample_tables(folder)
+    write_published_tables(folder)
     return folder
 
 

@@ -4,7 +4,7 @@ import shlex
 import shutil
 import sys
 
-from halfscale.analysis.contents import main_tables_of, tables_lacking
+from halfscale.analysis.contents import main_tables, tables_lacking
 from halfscale.analysis.figures import figure_inputs, figure_names, figure_text
 from halfscale.study.load import ConfigError, load_study
 from halfscale.study.runs import plan_study
@@ -97,6 +97,7 @@ def study_targets():
             "tables/runs.csv",
             "tables/arms.csv",
             "tables/samples.csv",
+            "tables/published.csv",
         )
     ]
     targets += [f"{FOLDER}/figures/{figure}.pdf" for figure in FIGURES]
@@ -129,7 +130,7 @@ def experiment_records():
 
 def experiment_tables(ending):
     """The main table of everything that the study measures beside its runs, and of what it concludes from them."""
-    return [f"{FOLDER}/tables/{name}.{ending}" for name in main_tables_of(PLAN)]
+    return [f"{FOLDER}/tables/{name}.{ending}" for name in main_tables(PLAN)]
 
 
 def output_dtypes_of(wildcards):

@@ -7,6 +7,7 @@ rule macros:
         records=run_records,
         arms=rules.tables.output.arms,
         samples=rules.sample_tables.output,
+        published=rules.published_tables.output.csv,
         experiments=experiment_tables("csv"),
     output:
         tex=f"{FOLDER}/paper/macros.tex",
@@ -33,6 +34,7 @@ rule paper:
         runs=rules.collect.output.runs,
         tables=rules.tables.output,
         samples=rules.sample_tables.output,
+        published=rules.published_tables.output,
         experiments=experiment_tables("csv") + experiment_tables("tex"),
         figures=expand(
             f"{FOLDER}/figures/{{figure}}.{{suffix}}",

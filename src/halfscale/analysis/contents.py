@@ -1,12 +1,12 @@
-"""What a finished study holds: its tables."""
+"""Which tables a study ends with: the one place where they are listed, for the workflow and for what reads them all."""
 
 from collections.abc import Callable
 
 from halfscale.analysis.rates import has_sweep
 from halfscale.study.runs import Roster
 
-OF_RUNS = ("runs", "arms", "gaps", "samples", "exponents", "survival")
-"""Tables of the training runs, which every study has."""
+ALWAYS = ("runs", "arms", "gaps", "samples", "exponents", "survival", "published")
+"""Tables that every study has: those of the training runs, and what others published."""
 
 OTHERS: dict[tuple[str, ...], Callable[[Roster], object]] = {
     ("equivalence",): lambda plan: plan.study.experiments.equivalence,
@@ -18,19 +18,19 @@ OTHERS: dict[tuple[str, ...], Callable[[Roster], object]] = {
     ("roofline",): lambda plan: plan.roofline,
     ("practices", "practices_runs"): lambda plan: plan.practices,
 }
-"""Tables that a study has or has not, and what says so; the first of each is the main one."""
-
-
-def main_tables_of(plan: Roster) -> list[str]:
-    """Return the main table of each of the others that a study has."""
-    return [names[0] for names, has in OTHERS.items() if has(plan)]
+"""The other tables, those of one thing together and its main one first, with what says whether a study has them."""
 
 
 def tables_of(plan: Roster) -> list[str]:
     """Return the names of the tables that a study ends with."""
-    return [*OF_RUNS, *(name for names, has in OTHERS.items() if has(plan) for name in names)]
+    return [*ALWAYS, *(name for names, has in OTHERS.items() if has(plan) for name in names)]
+
+
+def main_tables(plan: Roster) -> list[str]:
+    """Return the name of the main table of each thing that a study does beside its runs."""
+    return [names[0] for names, has in OTHERS.items() if has(plan)]
 
 
 def tables_lacking(plan: Roster) -> list[str]:
-    """Return the names of the tables that a study does not have."""
+    """Return the names of the tables of what a study does not do."""
     return [name for names, has in OTHERS.items() if not has(plan) for name in names]

@@ -20,6 +20,7 @@ from halfscale.analysis.output_dtypes import Tables, read_output_dtypes_tables
 from halfscale.analysis.practices import read_practices_tables
 from halfscale.analysis.probe import DEFAULT, read_probe_tables
 from halfscale.analysis.rates import has_sweep
+from halfscale.analysis.published import read_published_table
 from halfscale.analysis.roofline import read_roofline_table
 from halfscale.analysis.samples import arm_samples, flushed_share, read_sample_tables
 from halfscale.analysis.sensitivity import read_sensitivity_table
@@ -74,6 +75,7 @@ def write_macros(folder: Path) -> None:
             *(throughput_values(read_throughput_table(folder)) if plan.throughput else []),
             *(memory_values(*read_memory_tables(folder)) if plan.memory else []),
             *(roofline_values(read_roofline_table(folder)) if plan.roofline else []),
+            *published_values(read_published_table(folder)),
             *(practices_values(read_practices_tables(folder)[0]) if plan.practices else []),
         ]
     )
@@ -293,6 +295,18 @@ def practices_values(arms: pd.DataFrame) -> Iterator[tuple[str, str]]:
         yield f"{key}.final_scale", scale(float(row["final_scale"]))
         for name in ("first_lr", "final_loss", "cost", "cost_low", "cost_high", "eval_loss"):
             yield f"{key}.{name}", number(float(row[name]))
+
+
+def published_values(table: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    """Yield what others published, with the digits that they gave it, and the ratios that follow from it."""
+    for row in table.to_dict("records"):
+        key = f"published.{row['key']}"
+        for name in ("baseline", "half"):
+            yield f"{key}.{name}", setting(float(row[f"{name}_value"]))
+            yield f"{key}.{name}_spread", setting(float(row[f"{name}_spread"]))
+        for name in ("ratio", "bound_fp32", "bound_tf32"):
+            yield f"{key}.{name}", number(float(row[name]))
+        yield f"{key}.memory_ratio", percent(float(row["memory_ratio"]))
 
 
 def distinct(values: Iterable[str]) -> str:

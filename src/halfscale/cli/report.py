@@ -23,6 +23,7 @@ class Part(StrEnum):
     MEMORY = "memory"
     ROOFLINE = "roofline"
     PRACTICES = "practices"
+    PUBLISHED = "published"
 
 
 @app.command()
@@ -60,6 +61,8 @@ def tables(folder: Folder, of: Annotated[Part, typer.Option(help="Which part of 
             from halfscale.analysis.roofline import write_roofline_tables as write
         case Part.PRACTICES:
             from halfscale.analysis.practices import write_practices_tables as write
+        case Part.PUBLISHED:
+            from halfscale.analysis.published import write_published_tables as write
     write(folder)
     for path in sorted((folder / "tables").iterdir()):
         typer.echo(path)

@@ -13,6 +13,7 @@ from halfscale.analysis.prose.losses import gap, loss
 from halfscale.analysis.prose.method import arms_defined, definitions, twin, workloads
 from halfscale.analysis.prose.outcome import abstract_findings, completion
 from halfscale.analysis.prose.scaling import scale, skips
+from halfscale.analysis.published import write_published_tables
 from halfscale.analysis.samples import write_sample_tables
 from halfscale.analysis.tables import write_tables
 
@@ -24,6 +25,7 @@ def measured(finished_study, tmp_path_factory):
     collect(folder)
     write_tables(folder)
     write_sample_tables(folder)
+    write_published_tables(folder)
     return Measured.read(folder)
 
 

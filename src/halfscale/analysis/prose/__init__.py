@@ -17,6 +17,7 @@ from halfscale.analysis.prose.outcome import abstract_findings, completion
 from halfscale.analysis.prose.output_dtypes import output_dtypes
 from halfscale.analysis.prose.practices import practices
 from halfscale.analysis.prose.probe import probe
+from halfscale.analysis.prose.published import published
 from halfscale.analysis.prose.roofline import roofline
 from halfscale.analysis.prose.samples import samples
 from halfscale.analysis.prose.scaling import scale, skips
@@ -55,6 +56,7 @@ def write_prose(measured: Measured, described: Iterable[str]) -> dict[str, str]:
         "survival": by_workload(once, survival),
         "samples": samples(measured),
         **comparisons(measured),
+        **({} if measured.published is None else {"published": published(measured.published, measured.variants)}),
         **experiments(measured),
     }
 

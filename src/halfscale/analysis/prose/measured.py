@@ -13,6 +13,7 @@ from halfscale.analysis.output_dtypes import Tables, read_output_dtypes_tables
 from halfscale.analysis.practices import read_practices_tables
 from halfscale.analysis.probe import read_probe_tables
 from halfscale.analysis.rates import has_sweep
+from halfscale.analysis.published import read_published_table
 from halfscale.analysis.references import references
 from halfscale.analysis.roofline import read_roofline_table
 from halfscale.analysis.samples import read_sample_tables
@@ -51,6 +52,9 @@ class Measured:
     practices: pd.DataFrame | None = None
     """What wrong ways and remedies came to, where the study has any."""
 
+    published: pd.DataFrame | None = None
+    """What others published; None in a part of the study."""
+
     @classmethod
     def read(cls, folder: Path) -> Self:
         """Read a study whose tables are written.
@@ -75,6 +79,7 @@ class Measured:
             memory=read_memory_tables(folder) if plan.memory else None,
             roofline=read_roofline_table(folder) if plan.roofline else None,
             practices=read_practices_tables(folder)[0] if plan.practices else None,
+            published=read_published_table(folder),
         )
 
     def of(self, workload: str) -> Self:
