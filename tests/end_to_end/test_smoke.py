@@ -40,6 +40,7 @@ TABLES = tuple(
         "output_dtypes",
         "output_dtypes_passes",
         "autocast_operations",
+        "published",
     )
 )
 LATEX = shutil.which("latexmk") or shutil.which("tectonic")
@@ -118,7 +119,8 @@ def test_one_arms_growth_interval_reruns_that_arm_and_what_depends_on_it(
     done = snakemake(smoke_folder, "--configfile", config, "--dry-run")
     expected = {"plan": 1, "train": 1, "collect": 1, "tables": 1, "figure": 18, "macros": 1, "all": 1}
     # The plan is new; what was timed and predicted is not.
-    experiments = ("equivalence", "sample", "output_dtypes", "probe", "throughput", "memory", "roofline", "practices")
+    experiments = ("equivalence", "published")
+    experiments += ("sample", "output_dtypes", "probe", "throughput", "memory", "roofline", "practices")
     expected |= {f"{name}_tables": 1 for name in experiments}
     assert planned_jobs(done.stdout) == expected | ({"paper": 1} if LATEX else {})
     arms = {member.run_id: member.arm for member in plan_study(load_study([config])).members}

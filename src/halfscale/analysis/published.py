@@ -101,21 +101,22 @@ def published_tex(table: pd.DataFrame, timed: pd.DataFrame | None) -> str:
         timed: as read_throughput_table gives it; None where the study times nothing.
     """
     columns = [
-        Column("Hardware", "", PARAGRAPH % "1.5cm"),
-        Column("Model", "(unit)", PARAGRAPH % "1.9cm"),
-        Column("Baseline", "", PARAGRAPH % "1.6cm"),
-        Column("Half", "", PARAGRAPH % "1.6cm"),
-        Column("Rate,", "baseline", "r"),
-        Column("Rate,", "half", "r"),
+        Column("Hardware", "", "l"),
+        Column("Model", "", PARAGRAPH % "2.2cm"),
+        Column("Unit", "", "l"),
+        Column("From", "", "l"),
+        Column("to", "", "l"),
+        Column("Rate,", "from", "r"),
+        Column("Rate,", "to", "r"),
         Column("Ratio", "", "r"),
         Column("Bound,", "FP32", "r"),
         Column("Bound,", "TF32", "r"),
-        Column("Changed as well", "", PARAGRAPH % "2.3cm"),
+        Column("Changed as well", "", PARAGRAPH % "2.5cm"),
     ]
 
     def cells(row: dict[Any, Any]) -> list[str]:
         return [
-            *map(escape, (row["hardware"], f"{row['model']} ({row['unit']})", row["baseline"], row["half"])),
+            *(escape(row[name]) for name in ("hardware", "model", "unit", "baseline", "half")),
             setting(row["baseline_value"]),
             setting(row["half_value"]),
             number(row["ratio"]),
@@ -127,7 +128,8 @@ def published_tex(table: pd.DataFrame, timed: pd.DataFrame | None) -> str:
     def own_cells(row: dict[str, Any], base: dict[str, Any]) -> list[str]:
         return [
             "this study's",
-            rf"{breakable(row['workload'])} (samples/s)",
+            breakable(row["workload"]),
+            "samples/s",
             "FP32",
             row["precision"].upper(),
             number(base["samples_per_second"]),
@@ -135,7 +137,7 @@ def published_tex(table: pd.DataFrame, timed: pd.DataFrame | None) -> str:
             number(row["speedup"]),
             number(base["least_ms"] / row["least_ms"]),
             number(None),
-            f"nothing; interval {interval(row['speedup_low'], row['speedup_high'])}",
+            rf"nothing; 95\,\% interval {interval(row['speedup_low'], row['speedup_high'])}",
         ]
 
     speed = table[table["kind"] == "speed"]
@@ -144,7 +146,7 @@ def published_tex(table: pd.DataFrame, timed: pd.DataFrame | None) -> str:
         for source, rows in speed.groupby("source", sort=False)
     ]
     own = [] if timed is None else [own_cells(*pair) for pair in own_timings(timed)]
-    groups += [("This study, with precision alone changed", own)] if own else []
+    groups += [("This study", own)] if own else []
     batches = table["bound_batch"].dropna()
     bound = (
         f"Bound: what the data sheet of the device allows for ResNet-50 at batch size {int(batches.iloc[0])} "
@@ -153,8 +155,8 @@ def published_tex(table: pd.DataFrame, timed: pd.DataFrame | None) -> str:
         else "Bound: what the data sheet of the device allows, over FP32 and over TF32, where the study predicts it. "
     )
     caption = (
-        "Published speed-ups of half precision, by source, with what was changed along with the precision. Ratio: the rate "
-        f"in half precision over that of the baseline. {bound}"
+        "Published speed-ups of half precision, by source, with what was changed along with the precision. Ratio: the second "
+        f"rate over the first. {bound}"
         + ("A CPU's ratio and a GPU's are of two treatments and are not to be pooled." if own else "")
     )
     return longtable(columns, groups, caption=caption.strip(), label="tab:published")

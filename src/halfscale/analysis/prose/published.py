@@ -34,9 +34,9 @@ def baseline(table: pd.DataFrame) -> list[str]:
     sentences = [
         "Nor is it a detail what the baseline is. The same FP16 run of ConvNeXt-L is "
         f"{key('a100-convnext-fp32', 'ratio')} times as fast as FP32 and {key('a100-convnext-tf32', 'ratio')} times as "
-        f"fast as TF32, and for a bare matrix product the two ratios are {key('a100-gemm-fp32', 'ratio')} and "
-        f"{key('a100-gemm-tf32', 'ratio')}; it takes {key('a100-convnext-fp32', 'memory_ratio')}\\,\\% of the memory of the one "
-        f"and {key('a100-convnext-tf32', 'memory_ratio')}\\,\\% of the other."
+        f"fast as TF32, and takes {key('a100-convnext-fp32', 'memory_ratio')}\\,\\% of the memory of the one and "
+        f"{key('a100-convnext-tf32', 'memory_ratio')}\\,\\% of that of the other; for a bare matrix product the two ratios are "
+        f"{key('a100-gemm-fp32', 'ratio')} and {key('a100-gemm-tf32', 'ratio')}."
     ]
     h200 = table[table["key"] == "h200-resnet50"].iloc[0]
     if pd.notna(h200["bound_fp32"]) and pd.notna(h200["bound_tf32"]):
