@@ -15,8 +15,8 @@ from halfscale.analysis.collect import collect, read_plan
 from halfscale.analysis.equivalence import write_equivalence_tables
 from halfscale.analysis.macros import write_macros
 from halfscale.analysis.paper import PaperError, build_paper, captions, first_fault, write_config
-from halfscale.analysis.rates import has_sweep
 from halfscale.analysis.published import write_published_tables
+from halfscale.analysis.rates import has_sweep
 from halfscale.analysis.samples import write_sample_tables
 from halfscale.analysis.sensitivity import write_sensitivity_tables
 from halfscale.analysis.tables import write_tables

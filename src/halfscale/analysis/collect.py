@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
-from halfscale.analysis.instability import Instability, first_instability
 from halfscale.analysis.environments import Counting, write_environments
+from halfscale.analysis.instability import Instability, first_instability
 from halfscale.analysis.skips import CAUSES, skip_causes
 from halfscale.study.arm import DynamicLossScaling
 from halfscale.study.records import TRACE, RecordError, Summary, read_summary, read_trace, sha256

@@ -19,8 +19,8 @@ from halfscale.analysis.memory import GIB, MIB, read_memory_tables
 from halfscale.analysis.output_dtypes import Tables, read_output_dtypes_tables
 from halfscale.analysis.practices import read_practices_tables
 from halfscale.analysis.probe import DEFAULT, read_probe_tables
-from halfscale.analysis.rates import has_sweep
 from halfscale.analysis.published import read_published_table
+from halfscale.analysis.rates import has_sweep
 from halfscale.analysis.roofline import read_roofline_table
 from halfscale.analysis.samples import arm_samples, flushed_share, read_sample_tables
 from halfscale.analysis.sensitivity import read_sensitivity_table

@@ -12,8 +12,8 @@ from halfscale.analysis.memory import read_memory_tables
 from halfscale.analysis.output_dtypes import Tables, read_output_dtypes_tables
 from halfscale.analysis.practices import read_practices_tables
 from halfscale.analysis.probe import read_probe_tables
-from halfscale.analysis.rates import has_sweep
 from halfscale.analysis.published import read_published_table
+from halfscale.analysis.rates import has_sweep
 from halfscale.analysis.references import references
 from halfscale.analysis.roofline import read_roofline_table
 from halfscale.analysis.samples import read_sample_tables
