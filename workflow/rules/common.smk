@@ -227,3 +227,8 @@ def figure_code(wildcards):
 def paper_sources(wildcards):
     """Every source of the paper."""
     return sorted(os.path.join(folder, name) for folder, _, names in os.walk(PAPER) for name in names)
+
+
+def published_data(wildcards):
+    """What others published."""
+    return os.path.relpath(os.path.join(workflow.basedir, "src", "halfscale", "analysis", "published.csv"))

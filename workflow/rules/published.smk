@@ -1,10 +1,6 @@
 # What others published, beside what the study predicts and times.
 
 
-def published_data(wildcards):
-    return os.path.relpath(os.path.join(workflow.basedir, "src", "halfscale", "analysis", "published.csv"))
-
-
 rule published_tables:
     input:
         data=published_data,
