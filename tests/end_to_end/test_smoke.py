@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from ruamel.yaml import YAML
 
+from halfscale.analysis.contents import tables_of
 from halfscale.analysis.figures import figure_names
 from halfscale.study.load import load_study
 from halfscale.study.runs import plan_study
@@ -74,6 +75,12 @@ def test_everything_is_there(smoke: Path) -> None:
         for suffix in ("pdf", "png", "json"):
             assert (smoke / "figures" / f"{figure}.{suffix}").stat().st_size > 0
     assert (smoke / "paper.pdf").exists() is bool(LATEX)
+
+
+def test_the_tables_are_those_that_are_listed(smoke: Path) -> None:
+    """An archive of a study is refused where one of them is missing; a figure is not drawn where one is not made."""
+    made = {path.stem for path in smoke.glob("tables/*.csv")}
+    assert made == set(tables_of(plan_study(load_study([SMOKE]))))
 
 
 def test_every_run_is_counted_and_diverged_ones_are_not_averaged(smoke: Path) -> None:
