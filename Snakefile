@@ -14,6 +14,7 @@ include: "workflow/rules/memory.smk"
 include: "workflow/rules/roofline.smk"
 include: "workflow/rules/practices.smk"
 include: "workflow/rules/published.smk"
+include: "workflow/rules/claims.smk"
 include: "workflow/rules/paper.smk"
 
 

@@ -30,7 +30,7 @@ def halfscale(tmp_path: Path) -> Halfscale:
     return run
 
 
-@pytest.mark.parametrize("command", ["collect", "tables", "figure", "macros", "paper", "export"])
+@pytest.mark.parametrize("command", ["collect", "tables", "claims", "figure", "macros", "paper", "export"])
 def test_a_folder_that_is_no_study_is_told_by_name_and_stays_as_it_was(
     halfscale: Halfscale, tmp_path: Path, command: str
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 from made_up import DIVERGED, make_study_folder, write_run
 from typeset import compile_latex, typeset
 
+from halfscale.analysis.claims_tables import write_claims_tables
 from halfscale.analysis.collect import collect, read_plan
 from halfscale.analysis.macros import unique_keys, write_macros
 from halfscale.analysis.published import write_published_tables
@@ -22,6 +23,7 @@ def make_macros(folder):
     write_tables(folder)
     write_sample_tables(folder)
     write_published_tables(folder)
+    write_claims_tables(folder)
     write_macros(folder)
     return json.loads((folder / "paper" / "macros.json").read_text())
 

@@ -15,6 +15,7 @@ from matplotlib.text import Text
 from typeset import typeset
 
 from halfscale.analysis import style
+from halfscale.analysis.claims_tables import write_claims_tables
 from halfscale.analysis.collect import collect
 from halfscale.analysis.figures import output_dtypes as drawn
 from halfscale.analysis.macros import output_dtypes_values
@@ -234,6 +235,7 @@ def test_the_section_stands_before_the_results_and_its_tables_with_the_others(
     write_tables(folder)
     write_sample_tables(folder)
     write_published_tables(folder)
+    write_claims_tables(folder)
     measured = replace(Measured.read(folder), samples=None)
     without, found = experiments(measured), experiments(replace(measured, dtypes=tables))
     assert without["treatments"] == without["experiments"] == without["experiment_tables"] == NOTHING

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from ruamel.yaml import YAML
 
 from halfscale.analysis import paper
+from halfscale.analysis.claims_tables import write_claims_tables
 from halfscale.analysis.collect import collect, read_plan
 from halfscale.analysis.equivalence import write_equivalence_tables
 from halfscale.analysis.macros import write_macros
@@ -38,6 +39,7 @@ def finish(folder: Path) -> Path:
     if has_sweep(plan):
         write_sensitivity_tables(folder)
     write_published_tables(folder)
+    write_claims_tables(folder)
     write_macros(folder)
     return folder
 

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from halfscale.analysis import style
+from halfscale.analysis.claims_tables import write_claims_tables
 from halfscale.analysis.collect import collect, read_csv, read_plan, write_csv
 from halfscale.analysis.macros import sample_values
 from halfscale.analysis.prose.measured import Measured
@@ -40,6 +41,7 @@ def analysed(folder: Path) -> Path:
     write_tables(folder)
     write_sample_tables(folder)
     write_published_tables(folder)
+    write_claims_tables(folder)
     return folder
 
 

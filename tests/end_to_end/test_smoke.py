@@ -42,6 +42,7 @@ TABLES = tuple(
         "output_dtypes_passes",
         "autocast_operations",
         "published",
+        "claims",
     )
 )
 LATEX = shutil.which("latexmk") or shutil.which("tectonic")
@@ -81,6 +82,19 @@ def test_the_tables_are_those_that_are_listed(smoke: Path) -> None:
     """An archive of a study is refused where one of them is missing; a figure is not drawn where one is not made."""
     made = {path.stem for path in smoke.glob("tables/*.csv")}
     assert made == set(tables_of(plan_study(load_study([SMOKE]))))
+
+
+def test_every_claim_is_judged(smoke: Path) -> None:
+    claims = pd.read_csv(smoke / "tables/claims.csv").set_index("id")
+    assert len(claims) == 17
+    assert claims["rule"].notna().all()
+    # What PyTorch does with a forgotten update and what autocast keeps does not depend on the size of a model.
+    assert claims.loc["forgotten-update", "verdict"] == "supported"
+    assert claims.loc["layernorm-fp32", "verdict"] == "refuted"
+    assert claims.loc["double-speed", "verdict"] == "not testable"
+    decided = claims[claims["verdict"].isin(["supported", "refuted"])]
+    assert decided["estimate"].notna().all()
+    assert (decided["n"] >= 1).all()
 
 
 def test_every_run_is_counted_and_diverged_ones_are_not_averaged(smoke: Path) -> None:
@@ -124,7 +138,7 @@ def test_one_arms_growth_interval_reruns_that_arm_and_what_depends_on_it(
 
     config = edited(tmp_path, edit)
     done = snakemake(smoke_folder, "--configfile", config, "--dry-run")
-    expected = {"plan": 1, "train": 1, "collect": 1, "tables": 1, "figure": 18, "macros": 1, "all": 1}
+    expected = {"plan": 1, "train": 1, "collect": 1, "tables": 1, "figure": 18, "claims": 1, "macros": 1, "all": 1}
     # The plan is new; what was timed and predicted is not.
     experiments = ("equivalence", "published")
     experiments += ("sample", "output_dtypes", "probe", "throughput", "memory", "roofline", "practices")

@@ -5,6 +5,7 @@ import shutil
 import sys
 
 from halfscale.analysis.contents import main_tables, tables_lacking
+from halfscale.analysis.claims import claim_modules, claim_tables
 from halfscale.analysis.figures import figure_inputs, figure_names, figure_text
 from halfscale.study.load import ConfigError, load_study
 from halfscale.study.runs import plan_study
@@ -101,7 +102,7 @@ def study_targets():
         )
     ]
     targets += [f"{FOLDER}/figures/{figure}.pdf" for figure in FIGURES]
-    targets += experiment_tables("csv") + [f"{FOLDER}/paper/macros.json"]
+    targets += experiment_tables("csv") + [f"{FOLDER}/tables/claims.csv"] + [f"{FOLDER}/paper/macros.json"]
     if shutil.which("latexmk") or shutil.which("tectonic"):
         targets.append(f"{FOLDER}/paper.pdf")
     else:
@@ -131,6 +132,12 @@ def experiment_records():
 def experiment_tables(ending):
     """The main table of everything that the study measures beside its runs, and of what it concludes from them."""
     return [f"{FOLDER}/tables/{name}.{ending}" for name in main_tables(PLAN)]
+
+
+def claim_evidence(wildcards):
+    """The tables that the claims are judged by, of those that the study has."""
+    tables = (f"tables/{name}.csv" for name in sorted(claim_tables()))
+    return [f"{FOLDER}/{table}" for table in tables if table not in MISSING_TABLES]
 
 
 def output_dtypes_of(wildcards):

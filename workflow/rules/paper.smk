@@ -9,6 +9,7 @@ rule macros:
         samples=rules.sample_tables.output,
         published=rules.published_tables.output.csv,
         experiments=experiment_tables("csv"),
+        claims=rules.claims.output.csv,
     output:
         tex=f"{FOLDER}/paper/macros.tex",
         json=f"{FOLDER}/paper/macros.json",
@@ -36,6 +37,7 @@ rule paper:
         samples=rules.sample_tables.output,
         published=rules.published_tables.output,
         experiments=experiment_tables("csv") + experiment_tables("tex"),
+        claims=rules.claims.output,
         figures=expand(
             f"{FOLDER}/figures/{{figure}}.{{suffix}}",
             figure=FIGURES,

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from halfscale.analysis.rates import has_sweep
 from halfscale.study.runs import Roster
 
-ALWAYS = ("runs", "arms", "gaps", "samples", "exponents", "survival", "published")
-"""Tables that every study has: those of the training runs, and what others published."""
+ALWAYS = ("runs", "arms", "gaps", "samples", "exponents", "survival", "published", "claims")
+"""Tables that every study has: those of the training runs, what others published, and what becomes of the claims."""
 
 OTHERS: dict[tuple[str, ...], Callable[[Roster], object]] = {
     ("equivalence",): lambda plan: plan.study.experiments.equivalence,

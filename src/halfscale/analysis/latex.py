@@ -43,6 +43,18 @@ def breakable(name: str) -> str:
     return BREAK.join(map(escape, pieces))
 
 
+def flowing(text: str) -> str:
+    """Return plain text as LaTeX: long names in it may break, and a power of ten is written as one."""
+    return " ".join(
+        rf"${power[1]}\times10^{{{int(power[2])}}}${escape(power[3])}"
+        if (power := re.fullmatch(r"(-?\d\.?\d*)e([+-]\d+)(\W*)", word))
+        else breakable(word)
+        if len(word) > BREAK_EVERY
+        else escape(word)
+        for word in text.split()
+    )
+
+
 def number(value: float | None) -> str:
     """Return a number in math mode: three significant digits, a whole number in full, an en dash for none or NaN.
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import pandas as pd
 
+from halfscale.analysis.claims._verdict import KINDS
+from halfscale.analysis.claims_tables import read_claims_table
 from halfscale.analysis.collect import read_plan, read_summaries
 from halfscale.analysis.comparison_values import equivalence_values, sensitivity_values
 from halfscale.analysis.equivalence import read_equivalence_table
@@ -77,6 +79,7 @@ def write_macros(folder: Path) -> None:
             *(roofline_values(read_roofline_table(folder)) if plan.roofline else []),
             *published_values(read_published_table(folder)),
             *(practices_values(read_practices_tables(folder)[0]) if plan.practices else []),
+            *claims_values(read_claims_table(folder)),
         ]
     )
     write_text(folder / "paper" / "macros.json", json.dumps(values, indent=1) + "\n")
@@ -307,6 +310,16 @@ def published_values(table: pd.DataFrame) -> Iterator[tuple[str, str]]:
         for name in ("ratio", "bound_fp32", "bound_tf32"):
             yield f"{key}.{name}", number(float(row[name]))
         yield f"{key}.memory_ratio", percent(float(row["memory_ratio"]))
+
+
+def claims_values(claims: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    """Yield how many claims came to which verdict, and each one's estimate."""
+    yield "claims.count", number(len(claims))
+    for kind in KINDS:
+        yield f"claims.{kind.replace(' ', '_')}", number(int((claims["verdict"] == kind).sum()))
+    for row in claims.to_dict("records"):
+        for name in ("estimate", "low", "high"):
+            yield f"claims.{row['id']}.{name}", number(float(row[name]))
 
 
 def distinct(values: Iterable[str]) -> str:

@@ -24,6 +24,7 @@ class Part(StrEnum):
     ROOFLINE = "roofline"
     PRACTICES = "practices"
     PUBLISHED = "published"
+    CLAIMS = "claims"
 
 
 @app.command()
@@ -63,9 +64,32 @@ def tables(folder: Folder, of: Annotated[Part, typer.Option(help="Which part of 
             from halfscale.analysis.practices import write_practices_tables as write
         case Part.PUBLISHED:
             from halfscale.analysis.published import write_published_tables as write
+        case Part.CLAIMS:
+            from halfscale.analysis.claims_tables import write_claims_tables as write
     write(folder)
     for path in sorted((folder / "tables").iterdir()):
         typer.echo(path)
+
+
+@app.command()
+def claims(
+    folder: Annotated[Path, typer.Argument(help="A finished study's results.")] = Path("results/quickstart"),
+    into: Annotated[
+        Path | None, typer.Option(help="A page of Markdown, such as README.md, to put them in between its marks.")
+    ] = None,
+) -> None:
+    """Say what becomes of each claim about half precision: verdict, evidence, and what would decide."""
+    from halfscale.analysis.claims_shown import describe_claims, put_between_marks
+    from halfscale.analysis.claims_tables import read_claims_table
+    from halfscale.analysis.collect import read_plan
+
+    read_plan(folder)  # says what is wrong where this is no study's folder
+    table = read_claims_table(folder)
+    if into is None:
+        typer.echo(describe_claims(table))
+    else:
+        put_between_marks(into, table)
+        typer.echo(into)
 
 
 @app.command()

@@ -1,5 +1,6 @@
 """What a study measures beside its training runs. One file an experiment holds its config and its spec."""
 
+from halfscale.study.claims import Claims
 from halfscale.study.equivalence import Equivalence
 from halfscale.study.memory import Memory
 from halfscale.study.model import Model
@@ -27,3 +28,5 @@ class Experiments(Model):
     """Wrong ways to train in half precision, and remedies for overflow, each held against another arm of its block."""
     equivalence: Equivalence | None = None
     """Whether final losses are shown to be the same as the reference's, within a margin; no run depends on it."""
+    claims: Claims = Claims()
+    """Thresholds by which claims about half precision are judged from all that is measured."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from halfscale.analysis.claims_tables import write_claims_tables
 from halfscale.analysis.collect import collect
 from halfscale.analysis.prose import Measured, write_prose
 from halfscale.analysis.prose.equilibrium import equilibrium, equilibrium_rates, settled_rates
@@ -26,6 +27,7 @@ def measured(finished_study, tmp_path_factory):
     write_tables(folder)
     write_sample_tables(folder)
     write_published_tables(folder)
+    write_claims_tables(folder)
     return Measured.read(folder)
 
 

@@ -7,6 +7,7 @@ compared over several arms is counted here. No sentence names a model, an arm or
 from collections.abc import Callable, Iterable
 
 from halfscale.analysis.latex import breakable
+from halfscale.analysis.prose.claims import abstract_claims, claim_rules, claims, conclusion_claims
 from halfscale.analysis.prose.equilibrium import equilibrium
 from halfscale.analysis.prose.equivalence import equivalence
 from halfscale.analysis.prose.losses import gap, loss
@@ -15,6 +16,7 @@ from halfscale.analysis.prose.memory import memory
 from halfscale.analysis.prose.method import arms_defined, definitions, twin, workloads
 from halfscale.analysis.prose.outcome import abstract_findings, completion
 from halfscale.analysis.prose.output_dtypes import output_dtypes
+from halfscale.analysis.prose.practice import practice
 from halfscale.analysis.prose.practices import practices
 from halfscale.analysis.prose.probe import probe
 from halfscale.analysis.prose.published import published
@@ -44,6 +46,11 @@ def write_prose(measured: Measured, described: Iterable[str]) -> dict[str, str]:
     return {
         "definitions": definitions(measured),
         "abstract_findings": abstract_findings(once),
+        "abstract_claims": abstract_claims(measured.claims),
+        "claims": claims(measured.claims),
+        "claim_rules": claim_rules(measured.claims, measured.plan.study.experiments.claims),
+        "conclusion_claims": conclusion_claims(measured.claims),
+        "practice": practice(measured.claims),
         "arms_defined": arms_defined(measured.plan),
         "twin": twin(measured),
         "workloads": workloads(measured.plan, set(described)),

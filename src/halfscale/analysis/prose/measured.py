@@ -1,11 +1,12 @@
 """What the sentences are about: a study's plan and its tables."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 import pandas as pd
 
+from halfscale.analysis.claims_tables import COLUMNS, read_claims_table
 from halfscale.analysis.collect import read_csv, read_plan, read_runs
 from halfscale.analysis.equivalence import read_equivalence_table
 from halfscale.analysis.memory import read_memory_tables
@@ -51,6 +52,8 @@ class Measured:
     """What times were predicted, where the study predicts any."""
     practices: pd.DataFrame | None = None
     """What wrong ways and remedies came to, where the study has any."""
+    claims: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=COLUMNS))
+    """What becomes of each claim; none in a part of the study."""
 
     published: pd.DataFrame | None = None
     """What others published; None in a part of the study."""
@@ -80,6 +83,7 @@ class Measured:
             roofline=read_roofline_table(folder) if plan.roofline else None,
             practices=read_practices_tables(folder)[0] if plan.practices else None,
             published=read_published_table(folder),
+            claims=read_claims_table(folder),
         )
 
     def of(self, workload: str) -> Self:
