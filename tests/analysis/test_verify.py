@@ -243,3 +243,16 @@ def test_a_committed_reference_is_of_the_study_as_its_config_is_now(manifest: Pa
         for name, spec in specs.items()
     }
     assert kept["specs"] == {**{name: spec.hash for name, spec in plan.runs.items()}, **experiments}
+
+
+def test_the_verdicts_on_claims_are_left_to_the_tables_that_they_follow_from(tmp_path: Path) -> None:
+    """Some are of what is timed. The claims and their rules must be the same."""
+    header = "id,verdict,statement,estimate,rule\n"
+    reference, own = tmp_path / "claims.csv", tmp_path / "own.csv"
+    reference.write_text(f"{header}no-tensor-cores,refuted,it is no faster,1.3,by its interval\n", encoding="utf-8")
+    for row, verdict in (
+        ("no-tensor-cores,inconclusive,it is no faster,1.1,by its interval", "same"),
+        ("no-tensor-cores,refuted,it is no faster,1.3,by another rule", "different"),
+    ):
+        own.write_text(f"{header}{row}\n", encoding="utf-8")
+        assert compare(reference, own, 0.0).verdict == verdict

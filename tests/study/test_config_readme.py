@@ -60,7 +60,6 @@ def test_the_models_are_all_reached():
         *("Experiments", "OutputDtypes", "Probe", "Throughput", "Levels"),
         *("Memory", "MemoryCase", "Roofline", "RooflineCase", "Image", "Tokens"),
         *("Practices", "PracticesCase", "Equivalence", "Margin"),
-        *("Practices", "PracticesCase"),
         *("Claims", "HalfMemory", "SmallBatchMemory", "DoubleSpeed", "NoTensorCores", "HalfTransfer", "Bf16NoScaling"),
         *("DefaultsFine", "Remedies", "WrongWay", "MasterWeights"),
     }

@@ -41,14 +41,16 @@ def describe_claim(row: dict[str, Any]) -> str:
     """Return one claim in a few lines."""
     lines = [f"{row['id']}: {sentence(row['statement'])}", row["finding"]]
     lines += [f"{estimate(row)} ({row['table']})"] if pd.notna(row["estimate"]) else []
-    if row["would_decide"]:
-        lines.append(
-            f"{'Would test it' if row['verdict'] == 'not testable' else 'Would decide'}: {row['would_decide']}."
-        )
+    lines += [would(row)] if row["would_decide"] else []
     first, *others = lines
     wrapped = [textwrap.fill(first, WIDTH, initial_indent="  ", subsequent_indent="  ")]
     wrapped += [textwrap.fill(line, WIDTH, initial_indent="    ", subsequent_indent="    ") for line in others]
     return "\n".join(wrapped)
+
+
+def would(row: Any) -> str:
+    """Return what would decide or test a claim, as a sentence."""
+    return f"{'Would test it' if row['verdict'] == 'not testable' else 'Would decide'}: {row['would_decide']}."
 
 
 def estimate(row: dict[str, Any]) -> str:
@@ -62,10 +64,11 @@ def estimate(row: dict[str, Any]) -> str:
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """Return the claims as a table of Markdown."""
-    lines = ["| claim | verdict | estimate | what was found, or what would decide |", "|---|---|---|---|"]
+    """Return the claims as a table of Markdown, by verdict."""
+    table = table.sort_values("verdict", key=lambda kinds: kinds.map(KINDS.index), kind="stable")
+    lines = ["| claim | verdict | estimate | what was found, and what would decide |", "|---|---|---|---|"]
     for row in table.to_dict("records"):
-        told = row["would_decide"] if row["verdict"] == "not testable" else row["finding"]
+        told = row["finding"] + (f" {would(row)}" if row["would_decide"] else "")
         cells = [sentence(row["statement"]), row["verdict"], estimate({str(k): v for k, v in row.items()}), told]
         lines.append("| " + " | ".join(str(cell).replace("|", r"\|") for cell in cells) + " |")
     return "\n".join(lines)

@@ -109,7 +109,7 @@ def arm_settings(arm: Arm) -> dict[str, Any]:
 
 
 def claim_table(tables: Tables, thresholds: Claims) -> pd.DataFrame:
-    """Return one row a claim: those that are supported first, then refuted, inconclusive and not testable ones.
+    """Return one row a claim, in alphabetical order.
 
     estimate, low, high: in `unit`, `interval` says what low and high are; empty where nothing was measured. n: blocks, runs
     or cases. table and rows: where the estimate comes from.
@@ -120,8 +120,7 @@ def claim_table(tables: Tables, thresholds: Claims) -> pd.DataFrame:
         found = module.judge(tables, thresholds)
         values = {"id": claim_name(name), "statement": module.STATEMENT, "verdict": found.kind, "rule": module.RULE}
         rows.append(values | {column: getattr(found, column) for column in COLUMNS if column not in values})
-    table = pd.DataFrame(rows)[COLUMNS].astype({"n": "Int64"})
-    return table.sort_values("verdict", key=lambda kinds: kinds.map(KINDS.index), kind="stable", ignore_index=True)
+    return pd.DataFrame(rows)[COLUMNS].astype({"n": "Int64"})
 
 
 def shown_by(claim: str) -> tuple[str, str]:
@@ -161,10 +160,15 @@ def estimate_cell(row: dict[Any, Any]) -> str:
     """Return a claim's estimate with its unit, and its interval."""
     if pd.isna(row["estimate"]):
         return "--"
-    text = f"{number(float(row['estimate']))} {flowing(row['unit'])}"
+    text = f"{number(float(row['estimate']))}{with_space(row['unit'])}"
     if pd.isna(row["low"]) or pd.isna(row["high"]):
         return f"{text}, {flowing(row['interval'])}" if row["interval"] else text
     return f"{text}; {interval(float(row['low']), float(row['high']))}, {flowing(short(row['interval']))}"
+
+
+def with_space(unit: str) -> str:
+    """Return a unit as LaTeX that follows on a number."""
+    return rf"\,\%{flowing(unit[1:])}" if unit.startswith("%") else f" {flowing(unit)}"
 
 
 def short(interval_name: str) -> str:

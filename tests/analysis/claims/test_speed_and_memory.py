@@ -33,7 +33,7 @@ def memory(*cases, accounting="cuda"):
 def test_half_memory(cases, kind):
     found = judge("half-memory", memory(*cases))
     assert found.kind == kind
-    assert found.estimate == max(ratio for _, _, ratio, _ in cases)
+    assert found.estimate == 100 * max(ratio for _, _, ratio, _ in cases)
     assert found.n == len(cases)
 
 

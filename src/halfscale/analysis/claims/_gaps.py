@@ -78,4 +78,4 @@ def more_seeds(row: dict[str, Any]) -> str:
         return "runs that do not diverge"
     if pd.isna(row["smallest_margin"]):
         return "two seeds at least"
-    return f"more seeds: {row['n']} show a margin of {digits(row['smallest_margin'])} nats on {row['workload']}"
+    return f"more seeds: {row['n']} can show no margin below {digits(row['smallest_margin'])} nats on {row['workload']}"

@@ -28,11 +28,11 @@ def half_ratios(tables: Tables, *, largest: bool) -> pd.DataFrame:
 def share_of_fp32(row: Any, low: float, high: float, cases: int) -> dict[str, Any]:
     """Return a ratio as the estimate of a verdict, with the range over the cases."""
     return {
-        "estimate": float(row["ratio"]),
-        "low": float(low),
-        "high": float(high),
+        "estimate": 100 * float(row["ratio"]),
+        "low": 100 * float(low),
+        "high": 100 * float(high),
         "interval": "range of the cases",
-        "unit": "of FP32's peak",
+        "unit": "% of FP32's peak",
         "n": cases,
         "table": "tables/memory.csv",
         "rows": keys(

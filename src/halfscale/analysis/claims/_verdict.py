@@ -28,6 +28,7 @@ class Verdict:
     interval: str = ""
     """What low and high are, such as `95 % interval over blocks`."""
     unit: str = ""
+    """Of estimate, low and high, such as `nats` or `% of the steps`."""
     n: int | None = None
     """How many blocks, runs or cases it rests on."""
     table: str = ""

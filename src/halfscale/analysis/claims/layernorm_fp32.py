@@ -34,9 +34,9 @@ def judge(tables: Tables, thresholds: Claims) -> Verdict:
     return Verdict(
         kind,
         f"Of layer_norm and softmax in BF16 and FP16, {found} are FP32.",
-        estimate=shares[device],
+        estimate=100 * shares[device],
         interval="the same on every run",
-        unit=f"of the operations on {DEVICES[device]}",
+        unit=f"% of the operations on {DEVICES[device]}",
         n=len(known[device]),
         table="tables/autocast_operations.csv",
         rows="; ".join(keys(operation=name) for name in OPERATIONS),

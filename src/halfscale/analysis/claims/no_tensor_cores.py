@@ -29,7 +29,7 @@ def judge(tables: Tables, thresholds: Claims) -> Verdict:
     best = rows.iloc[int(rows["speedup"].argmax())]
     found = (
         f"The fastest 16-bit variant of {best['workload']}, {best['label']}, runs at {digits(best['speedup'])} times the speed "
-        f"of FP32, in a device whose 16-bit matrix product is {digits(best['units'])} times as fast."
+        f"of FP32, on a device whose 16-bit matrix product is {digits(best['units'])} times as fast."
     )
     if rows["blocks"].min() < thresholds.blocks or rows["speedup_low"].isna().any():
         return Verdict("inconclusive", found, **speedup(best), would_decide=f"{thresholds.blocks} blocks at least")

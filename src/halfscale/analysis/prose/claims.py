@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 
 from halfscale.analysis.claims._verdict import KINDS
-from halfscale.analysis.claims_tables import sentence, short, shown_by
+from halfscale.analysis.claims_tables import sentence, short, shown_by, with_space
 from halfscale.analysis.latex import flowing, setting
 from halfscale.analysis.prose.words import code, listed, number_word, val
 from halfscale.study.claims import Claims
@@ -91,7 +91,7 @@ def spread(row: Row) -> str:
     key = f"claims.{row['id']}"
     if pd.isna(row["estimate"]):
         return ""
-    text = f"{val(key, 'estimate')} {flowing(row['unit'])}"
+    text = f"{val(key, 'estimate')}{with_space(row['unit'])}"
     if pd.isna(row["low"]) or pd.isna(row["high"]):
         return text
     return f"{text}, {flowing(short(row['interval']))} [{val(key, 'low')}, {val(key, 'high')}]"
