@@ -133,9 +133,9 @@ def claims_tex(table: pd.DataFrame) -> str:
     """Return the table of claims, by verdict."""
     ragged = r">{\raggedright\arraybackslash}p{%scm}"
     columns = [
-        Column("Claim", "", ragged % 6.2),
-        Column("Estimate", "and interval", ragged % 4.1),
-        Column("Evidence", "", ragged % 5.1),
+        Column("Claim", "", ragged % 5.9),
+        Column("Estimate", "and interval", ragged % 4.5),
+        Column("Evidence", "", ragged % 5.0),
     ]
     table = with_text(table)
     groups = [
@@ -144,7 +144,7 @@ def claims_tex(table: pd.DataFrame) -> str:
         if len(own)
     ]
     caption = (
-        "The claims, by verdict. Each is judged by a rule that was fixed, with its thresholds, before the data were looked at; "
+        "The claims, by verdict. Each is judged by a rule that was fixed, with its thresholds, before the study was run; "
         "the file tables/claims.csv beside this paper has the rules, and the rows that an estimate comes from. What low and high "
         "ends of an interval are stands under them."
     )
@@ -153,7 +153,11 @@ def claims_tex(table: pd.DataFrame) -> str:
 
 def claim_cells(row: dict[Any, Any]) -> list[str]:
     """Return the cells of one claim as LaTeX."""
-    return [f"{flowing(sentence(row['statement']))} ({breakable(row['id'])})", estimate_cell(row), evidence_cell(row)]
+    return [
+        rf"{flowing(sentence(row['statement']))} (\texttt{{{breakable(row['id'])}}})",
+        estimate_cell(row),
+        evidence_cell(row),
+    ]
 
 
 def estimate_cell(row: dict[Any, Any]) -> str:
@@ -168,7 +172,7 @@ def estimate_cell(row: dict[Any, Any]) -> str:
 
 def with_space(unit: str) -> str:
     """Return a unit as LaTeX that follows on a number."""
-    return rf"\,\%{flowing(unit[1:])}" if unit.startswith("%") else f" {flowing(unit)}"
+    return rf"\,\% {flowing(unit[2:])}" if unit.startswith("% ") else f" {flowing(unit)}"
 
 
 def short(interval_name: str) -> str:

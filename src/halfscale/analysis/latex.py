@@ -44,14 +44,17 @@ def breakable(name: str) -> str:
 
 
 def flowing(text: str) -> str:
-    """Return plain text as LaTeX: long names in it may break, and a power of ten is written as one."""
-    return " ".join(
-        rf"${power[1]}\times10^{{{int(power[2])}}}${escape(power[3])}"
-        if (power := re.fullmatch(r"(-?\d\.?\d*)e([+-]\d+)(\W*)", word))
-        else breakable(word)
-        if len(word) > BREAK_EVERY
-        else escape(word)
-        for word in text.split()
+    """Return plain text as LaTeX: what stands between backticks as code, powers of ten as such, and long names may break."""
+    spans = [" ".join(map(flowing_word, span.split(" "))) for span in text.split("`")]
+    return "".join(rf"\texttt{{{span}}}" if place % 2 else span for place, span in enumerate(spans))
+
+
+def flowing_word(word: str) -> str:
+    power = re.fullmatch(r"(-?\d\.?\d*)e([+-]\d+)(\W*)", word)
+    if power:
+        return rf"${power[1]}\times10^{{{int(power[2])}}}${escape(power[3])}"
+    return (
+        BREAK.join(map(breakable, re.split(r"(?<=\w[.:/])(?=\w)", word))) if len(word) > BREAK_EVERY else escape(word)
     )
 
 

@@ -1,6 +1,6 @@
 """The thresholds by which claims about half precision are judged. Analysis alone reads them: a change trains nothing anew.
 
-They are fixed before the data are looked at. What decides with them stands in halfscale.analysis.claims, a file a claim.
+They are fixed before a study is run. What decides with them stands in halfscale.analysis.claims, a file a claim.
 """
 
 from typing import Annotated

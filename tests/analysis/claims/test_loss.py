@@ -90,7 +90,7 @@ def test_fp16_that_diverges_without_scaling_needs_it():
     tables = with_comparisons([UNSCALED], row, bare={"status": "diverged"})
     found = judge("fp16-needs-scaling", tables)
     assert found.kind == "supported"
-    assert "3 of 3 runs of bare on tokens diverge" in found.finding
+    assert "3 of 3 runs of `bare` on `tokens` diverge" in found.finding
     both = with_comparisons([UNSCALED], row, bare={"status": "diverged"}, fp32={"status": "diverged"})
     assert judge("fp16-needs-scaling", both).kind == "inconclusive"
 
@@ -100,7 +100,7 @@ def test_the_underflow_is_told_beside():
     exponents = pd.DataFrame({"workload": "tokens", "step": 5, "exponent": [math.nan, -30, -20], "count": [9, 2, 6]})
     tables = with_comparisons([UNSCALED], comparison("bare", "equivalent")) | {"exponents": exponents}
     assert (
-        "25 % of the gradient's elements are zero in FP16 on tokens at step 5"
+        "25 % of the gradient's elements are zero in FP16 on `tokens` at step 5"
         in judge("fp16-needs-scaling", tables).finding
     )
 

@@ -184,5 +184,8 @@ def test_layernorm_fp32(cpu, cuda, kind):
 
 def test_what_is_found_of_layernorm_names_both_devices():
     found = judge("layernorm-fp32", operations("bfloat16", "float32"))
-    assert found.finding == "Of layer_norm and softmax in BF16 and FP16, 0 of 4 on the CPU and 4 of 4 on CUDA are FP32."
+    assert (
+        found.finding
+        == "Of `layer_norm` and `softmax` in BF16 and FP16, 0 of 4 on the CPU and 4 of 4 on CUDA are FP32."
+    )
     assert found.estimate == 0

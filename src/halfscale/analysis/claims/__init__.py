@@ -1,7 +1,7 @@
 """Claims about half precision on trial, one file each: a function from a study's tables to a verdict.
 
 A claim is a module with STATEMENT (what is claimed, as it follows on `that`), RULE (by what it is judged, with the names
-of the thresholds in it, written before the data are looked at), TABLES (files of tables/ that it reads), SHOWN (labels of the
+of the thresholds in it, written before a study is run), TABLES (files of tables/ that it reads), SHOWN (labels of the
 paper's figure and table that show it) and judge(tables, thresholds), which returns a Verdict. A file is named as its claim,
 with underscores. To put another claim on trial, add its file.
 

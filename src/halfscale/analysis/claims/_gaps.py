@@ -9,7 +9,7 @@ from halfscale.analysis.claims._arms import of_arms
 from halfscale.analysis.claims._verdict import Tables, digits, keys
 
 SAME = ("equivalent", "identical")
-SWITCH_ON = "experiments.equivalence in the config"
+SWITCH_ON = "`experiments.equivalence` in the config"
 
 
 def comparisons(tables: Tables, arms: pd.DataFrame) -> list[dict[str, Any]]:
@@ -51,7 +51,7 @@ def gap_estimate(row: dict[str, Any]) -> dict[str, Any]:
 
 def told(row: dict[str, Any]) -> str:
     """Return what a comparison shows, as a sentence."""
-    on = f"{row['arm']} on {row['workload']}"
+    on = f"`{row['arm']}` on `{row['workload']}`"
     lost = row["of"] - row["n"]
     if row["verdict"] == "not comparable":
         why = f"{lost} of its {row['of']} blocks diverged" if lost else "one block is no comparison"
@@ -78,4 +78,6 @@ def more_seeds(row: dict[str, Any]) -> str:
         return "runs that do not diverge"
     if pd.isna(row["smallest_margin"]):
         return "two seeds at least"
-    return f"more seeds: {row['n']} can show no margin below {digits(row['smallest_margin'])} nats on {row['workload']}"
+    return (
+        f"more seeds: {row['n']} can show no margin below {digits(row['smallest_margin'])} nats on `{row['workload']}`"
+    )

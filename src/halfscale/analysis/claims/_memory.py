@@ -1,5 +1,6 @@
 """The memory of a step in 16 bits over that in FP32, from tables/memory.csv: counted, and so without an interval over blocks."""
 
+import math
 from typing import Any
 
 import pandas as pd
@@ -29,9 +30,9 @@ def share_of_fp32(row: Any, low: float, high: float, cases: int) -> dict[str, An
     """Return a ratio as the estimate of a verdict, with the range over the cases."""
     return {
         "estimate": 100 * float(row["ratio"]),
-        "low": 100 * float(low),
-        "high": 100 * float(high),
-        "interval": "range of the cases",
+        "low": 100 * float(low) if cases > 1 else math.nan,
+        "high": 100 * float(high) if cases > 1 else math.nan,
+        "interval": "range of the cases" if cases > 1 else "counted exactly",
         "unit": "% of FP32's peak",
         "n": cases,
         "table": "tables/memory.csv",
@@ -39,3 +40,7 @@ def share_of_fp32(row: Any, low: float, high: float, cases: int) -> dict[str, An
             case=row["case"], accounting=ACCOUNTING, precision=row["precision"], batch_size=int(row["batch_size"])
         ),
     }
+
+
+def counted(cases: int) -> str:
+    return "1 case" if cases == 1 else f"{cases} cases"

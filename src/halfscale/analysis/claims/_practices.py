@@ -22,7 +22,7 @@ def wrong_ways(tables: Tables, pitfall: str) -> list[dict[str, Any]]:
 
 def switch_on(pitfall: str) -> str:
     """Return what would put a wrong way to the test."""
-    return f"an arm with pitfall: {pitfall} in a case of experiments.practices"
+    return f"an arm with `pitfall: {pitfall}` in a case of `experiments.practices`"
 
 
 def cost_estimate(row: dict[str, Any]) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def costs(row: dict[str, Any]) -> str:
     """Return what a wrong way costs, as it follows on its name."""
     if pd.isna(row["cost"]):
         return "has no final loss to compare"
-    return f"ends {digits(abs(row['cost']))} nats {'above' if row['cost'] > 0 else 'below'} {row['reference']}"
+    return f"ends {digits(abs(row['cost']))} nats {'above' if row['cost'] > 0 else 'below'} `{row['reference']}`"
 
 
 def within(row: dict[str, Any], margin: float) -> bool:

@@ -34,7 +34,7 @@ def judge_remedy(tables: Tables, thresholds: Claims, setting: str, is_remedy: Ca
     if not found:
         return untestable(
             "No case of the practices has both an FP16 arm that overflows again and again and this remedy.",
-            f"a case of experiments.practices with a large loss_factor, and two FP16 arms that differ in {setting}",
+            f"a case of `experiments.practices` with a large `loss_factor`, and two FP16 arms that differ in `{setting}`",
         )
     kinds: list[Kind] = [kind_of(after, limit, thresholds.blocks) for _, _, _, after in found]
     ill, cure, before, after = max(found, key=lambda each: each[3].mean)
@@ -101,7 +101,7 @@ def sentence(ill: Arm, cure: Arm, before: Mean, after: Mean) -> str:
     """Return what a remedy did in one case."""
     verb = "skips" if after.mean < before.mean else "still skips"
     return (
-        f"In the case {cure['case']}, {cure['arm']} {verb} {percent(after.mean)} of its steps, where {ill['arm']} "
+        f"In the case `{cure['case']}`, `{cure['arm']}` {verb} {percent(after.mean)} of its steps, where `{ill['arm']}` "
         f"{'diverges' if before.mean == 1 else f'skips {percent(before.mean)}'}."
     )
 

@@ -17,18 +17,18 @@ from halfscale.study.claims import Claims
 STATEMENT = "BF16 loses no accuracy"
 RULE = (
     "The final training loss of BF16 arms without loss scaling against FP32's in the same block, by the margin of "
-    "experiments.equivalence: supported where every workload's is equivalent, identical or lower, on at least `blocks` blocks; "
+    "`experiments.equivalence`: supported where every workload's is equivalent, identical or lower, on at least `blocks` blocks; "
     "refuted where any is different and higher; else inconclusive."
 )
 TABLES = ("arms", "equivalence")
-SHOWN = ("fig:equivalence", "tab:equivalence")
+SHOWN = ("fig:final_gap", "tab:equivalence")
 
 
 def judge(tables: Tables, thresholds: Claims) -> Verdict:
     """Return the verdict."""
     arms = plain_arms(tables, precision="bf16", loss_scaling="none")
     if arms.empty:
-        return untestable("The study has no arm in BF16.", "an arm with precision: bf16")
+        return untestable("The study has no arm in BF16.", "an arm with `precision: bf16`")
     rows = comparisons(tables, arms)
     if not rows:
         return untestable("Losses are not tested for equivalence.", SWITCH_ON)

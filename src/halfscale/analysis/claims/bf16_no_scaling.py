@@ -12,7 +12,7 @@ STATEMENT = "BF16 has FP32's range, so that it neither underflows nor overflows 
 RULE = (
     "BF16 arms with and without loss scaling, in blocks in which the scaler skips nothing: supported where their final losses are "
     "the same number in all of at least `blocks` blocks, no unscaled run overflows, and at every probed step at most "
-    "bf16_no_scaling.flushed of the gradient's elements are zero in BF16 and not in FP32; refuted where one of the three fails; "
+    "`bf16_no_scaling.flushed` of the gradient's elements are zero in BF16 and not in FP32; refuted where one of the three fails; "
     "inconclusive where one of them was not looked at."
 )
 TABLES = ("arms", "runs", "probe_scales")
@@ -27,7 +27,7 @@ def judge(tables: Tables, thresholds: Claims) -> Verdict:
     if plain.empty or scaled.empty:
         return untestable(
             "The study has no two arms in BF16, with loss scaling and without.",
-            "an arm with precision: bf16 and loss_scaling: {kind: dynamic, always: true}",
+            "an arm with `precision: bf16` and `loss_scaling: {kind: dynamic, always: true}`",
         )
     apart = differences(tables["runs"], plain, scaled)
     overflows = int(plain["overflows"].sum())
@@ -48,7 +48,7 @@ def judge(tables: Tables, thresholds: Claims) -> Verdict:
     if (apart != 0).any() or overflows or (flushed is not None and flushed > limit):
         return Verdict("refuted", text, **common)
     if flushed is None:
-        return Verdict("inconclusive", text, **common, would_decide="experiments.probe, for underflow")
+        return Verdict("inconclusive", text, **common, would_decide="`experiments.probe`, for underflow")
     if len(apart) < thresholds.blocks:
         return Verdict("inconclusive", text, **common, would_decide=f"{thresholds.blocks} seeds at least")
     return Verdict("supported", text, **common)

@@ -7,7 +7,7 @@ from halfscale.study.claims import Claims
 STATEMENT = "clipping before unscaling silently changes training"
 RULE = (
     "Arms that clip the gradient while it is still scaled, held against the right way in the same block: supported where "
-    "PyTorch neither refuses any run nor warns, and the interval of the cost in final loss lies beyond wrong_ways.cost on "
+    "PyTorch neither refuses any run nor warns, and the interval of the cost in final loss lies beyond `wrong_ways.cost` on "
     "either side, on at least `blocks` blocks; refuted where PyTorch refuses or warns, or that interval lies within; else "
     "inconclusive."
 )
@@ -22,7 +22,7 @@ def judge(tables: Tables, thresholds: Claims) -> Verdict:
         return untestable("No arm clips before unscaling.", switch_on("clip_before_unscale"))
     margin = thresholds.wrong_ways.cost
     row = max(rows, key=lambda each: abs(each["cost"]) if each["completed"] else -1.0)
-    found = f"{row['arm']} {costs(row)}"
+    found = f"`{row['arm']}` {costs(row)}"
     loud = row["refused"] > 0 or row["runs"]["said"].notna().any()
     if loud:
         return Verdict("refuted", f"{found}, and PyTorch says so: {row['said']}", **cost_estimate(row))

@@ -21,22 +21,22 @@ from halfscale.study.claims import Claims
 
 STATEMENT = "GradScaler's defaults rarely need tuning, and a growth interval of 10 would cost a tenth of the steps"
 RULE = (
-    "FP16 arms with PyTorch's defaults must be equivalent to FP32 by the margin of experiments.equivalence, on at least "
+    "FP16 arms with PyTorch's defaults must be equivalent to FP32 by the margin of `experiments.equivalence`, on at least "
     "`blocks` blocks and in runs longer than the growth interval; and the share of steps that a settled scale skips, taken "
-    "from dynamic FP16 arms with growth intervals of half to twice defaults_fine.interval and carried over to that, must lie "
-    "within a factor defaults_fine.factor of defaults_fine.cost. Supported where the first holds on every workload and the "
+    "from dynamic FP16 arms with growth intervals of half to twice `defaults_fine.interval` and carried over to that, must lie "
+    "within a factor `defaults_fine.factor` of `defaults_fine.cost`. Supported where the first holds on every workload and the "
     "interval of the second lies within the band; refuted where a loss is different and higher, or that interval lies outside; "
     "else inconclusive."
 )
 TABLES = ("arms", "runs", "equivalence")
-SHOWN = ("fig:equivalence", "tab:equivalence")
+SHOWN = ("fig:final_gap", "tab:equivalence")
 
 
 def judge(tables: Tables, thresholds: Claims) -> Verdict:
     """Return the verdict."""
     stock = plain_arms(tables, precision="fp16", loss_scaling="dynamic", **STOCK)
     if stock.empty:
-        return untestable("No arm has GradScaler's defaults.", "an arm with precision: fp16, loss_scaling left out")
+        return untestable("No arm has GradScaler's defaults.", "an arm with `precision: fp16`, `loss_scaling` left out")
     rows = comparisons(tables, stock)
     if not rows:
         return untestable("Losses are not tested for equivalence.", SWITCH_ON)

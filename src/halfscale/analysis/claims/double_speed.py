@@ -7,7 +7,7 @@ from halfscale.study.claims import Claims
 STATEMENT = "mixed precision doubles the speed of training on tensor cores"
 RULE = (
     "On a GPU whose 16-bit matrix product is at least `units` times as fast as that in FP32, the speed-up over strict FP32 of "
-    "each workload's fastest 16-bit variant: supported where its interval lies at or above double_speed.speedup on every "
+    "each workload's fastest 16-bit variant: supported where its interval lies at or above `double_speed.speedup` on every "
     "workload that was timed; refuted where it lies below on any; else inconclusive, and with fewer than `blocks` blocks."
 )
 TABLES = ("runs", "throughput")
@@ -16,7 +16,7 @@ SHOWN = ("fig:speedup", "tab:throughput")
 
 def judge(tables: Tables, thresholds: Claims) -> Verdict:
     """Return the verdict."""
-    gpu = "a GPU with tensor cores, with experiments.throughput"
+    gpu = "a GPU with tensor cores, with `experiments.throughput`"
     if device_of(tables) != "cuda":
         return untestable("A CPU has no tensor cores.", gpu)
     rows = fastest(tables)
@@ -28,7 +28,7 @@ def judge(tables: Tables, thresholds: Claims) -> Verdict:
     claimed = thresholds.double_speed.speedup
     slowest = rows.iloc[int(rows["speedup"].argmin())]
     found = (
-        f"The fastest 16-bit variant of {slowest['workload']}, {slowest['label']}, runs at {digits(slowest['speedup'])} times "
+        f"The fastest 16-bit variant of `{slowest['workload']}`, `{slowest['label']}`, runs at {digits(slowest['speedup'])} times "
         f"the speed of strict FP32, the least of {len(rows)} workloads."
     )
     if rows["blocks"].min() < thresholds.blocks or rows["speedup_low"].isna().any():

@@ -5,10 +5,10 @@ from halfscale.analysis.claims._verdict import Tables, Verdict, keys, untestable
 from halfscale.analysis.statistics import share_interval
 from halfscale.study.claims import Claims
 
-STATEMENT = "leaving out scaler.update() breaks training"
+STATEMENT = "leaving out `scaler.update()` breaks training"
 RULE = (
-    "Arms that never call scaler.update(), held against the right way in the same block: supported where every one of at least "
-    "`blocks` runs is refused by PyTorch or diverges, or the interval of the cost in final loss lies beyond wrong_ways.cost on "
+    "Arms that never call `scaler.update()`, held against the right way in the same block: supported where every one of at least "
+    "`blocks` runs is refused by PyTorch or diverges, or the interval of the cost in final loss lies beyond `wrong_ways.cost` on "
     "either side; refuted where every run completes and that interval lies within; else inconclusive."
 )
 TABLES = ("practices", "practices_runs")
@@ -19,12 +19,12 @@ def judge(tables: Tables, thresholds: Claims) -> Verdict:
     """Return the verdict."""
     rows = wrong_ways(tables, "update_forgotten")
     if not rows:
-        return untestable("No arm leaves out scaler.update().", switch_on("update_forgotten"))
+        return untestable("No arm leaves out `scaler.update()`.", switch_on("update_forgotten"))
     margin = thresholds.wrong_ways.cost
     row = max(rows, key=lambda each: each["completed"])  # the one that is broken least
     broken = int(row["n"] - row["completed"])
     if broken == row["n"]:
-        found = f"No run of {row['arm']} ends: PyTorch refuses {row['refused']} of {row['n']}"
+        found = f"No run of `{row['arm']}` ends: PyTorch refuses {row['refused']} of {row['n']}"
         found += f", and {row['diverged']} diverge." if row["diverged"] else f". It says: {row['said']}"
         low, high = share_interval(broken, int(row["n"]))
         few = row["n"] < thresholds.blocks
@@ -41,7 +41,7 @@ def judge(tables: Tables, thresholds: Claims) -> Verdict:
             rows=keys(case=row["case"], arm=row["arm"]),
             would_decide=f"{thresholds.blocks} seeds at least" if few else "",
         )
-    found = f"{row['arm']} {costs(row)}; {row['completed']} of its {row['n']} runs complete."
+    found = f"`{row['arm']}` {costs(row)}; {row['completed']} of its {row['n']} runs complete."
     if row["completed"] >= thresholds.blocks and beyond(row, margin):
         return Verdict("supported", found, **cost_estimate(row))
     if row["completed"] >= thresholds.blocks and not broken and within(row, margin):

@@ -13,12 +13,12 @@ from halfscale.study.claims import Claims
 STATEMENT = "FP16 needs loss scaling, since gradients underflow without it"
 RULE = (
     "The final training loss of FP16 arms without loss scaling against FP32's in the same block, by the margin of "
-    "experiments.equivalence: supported where on any workload the interval of the gap lies above the margin, on at least "
+    "`experiments.equivalence`: supported where on any workload the interval of the gap lies above the margin, on at least "
     "`blocks` blocks, or at least as many runs diverge and none of FP32's does; refuted where every workload's is equivalent, "
     "identical or lower; else inconclusive. The share of the gradient that underflows is told beside it."
 )
 TABLES = ("arms", "equivalence", "exponents")
-SHOWN = ("fig:equivalence", "tab:equivalence")
+SHOWN = ("fig:final_gap", "tab:equivalence")
 
 
 def judge(tables: Tables, thresholds: Claims) -> Verdict:
@@ -27,7 +27,7 @@ def judge(tables: Tables, thresholds: Claims) -> Verdict:
     if arms.empty:
         return untestable(
             "The study has no arm in FP16 without loss scaling.",
-            "an arm with precision: fp16 and loss_scaling: {kind: none}",
+            "an arm with `precision: fp16` and `loss_scaling: {kind: none}`",
         )
     rows = comparisons(tables, arms)
     if not rows:
@@ -39,7 +39,9 @@ def judge(tables: Tables, thresholds: Claims) -> Verdict:
         return Verdict("supported", f"{told(row)} {beside}", **gap_estimate(row))
     for row in rows:
         if diverges(tables, row, thresholds.blocks):
-            found = f"{row['of'] - row['n']} of {row['of']} runs of {row['arm']} on {row['workload']} diverge. {beside}"
+            found = (
+                f"{row['of'] - row['n']} of {row['of']} runs of `{row['arm']}` on `{row['workload']}` diverge. {beside}"
+            )
             return Verdict("supported", found, **gap_estimate(row))
     row = weakest(rows, thresholds.blocks)
     if all(is_no_worse(each, thresholds.blocks) for each in rows):
@@ -63,4 +65,4 @@ def underflow(tables: Tables) -> str:
     if not known:
         return ""
     (workload, step), most = max(known.items(), key=lambda item: item[1])
-    return f"Unscaled, {percent(most)} of the gradient's elements are zero in FP16 on {workload} at step {step}, at the most."
+    return f"Unscaled, {percent(most)} of the gradient's elements are zero in FP16 on `{workload}` at step {step}, at the most."

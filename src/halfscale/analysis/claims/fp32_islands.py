@@ -6,9 +6,9 @@ from halfscale.study.claims import Claims
 
 STATEMENT = "FP16 runs that overflow again and again are cured by FP32 for the layers that overflow"
 RULE = (
-    "In cases of the practices with an FP16 arm that skips more than remedies.skipped of its steps, or diverges, the arm that "
+    "In cases of the practices with an FP16 arm that skips more than `remedies.skipped` of its steps, or diverges, the arm that "
     "differs from it in modules that run in FP32 alone: supported where the interval of its share of skipped steps ends at or "
-    "below remedies.skipped in every case, on at least `blocks` blocks; refuted where it begins above in every case; else "
+    "below `remedies.skipped` in every case, on at least `blocks` blocks; refuted where it begins above in every case; else "
     "inconclusive. A run that diverges counts as one that skips all."
 )
 TABLES = ("practices", "practices_runs")

@@ -7,7 +7,7 @@ from halfscale.study.claims import Claims
 STATEMENT = "16-bit batches move from host to device in half the time"
 RULE = (
     "On CUDA, the time to move the inputs of a batch in 16 bits over that in FP32, by workload whose inputs are no whole numbers "
-    "and by format: supported where it is at most half_transfer.ratio + half_transfer.tolerance in all of at least `blocks` "
+    "and by format: supported where it is at most `half_transfer.ratio` + `half_transfer.tolerance` in all of at least `blocks` "
     "measurements; refuted where it is more in all; else inconclusive."
 )
 TABLES = ("runs", "throughput")
@@ -16,7 +16,7 @@ SHOWN = ("fig:speedup", "tab:throughput")
 
 def judge(tables: Tables, thresholds: Claims) -> Verdict:
     """Return the verdict."""
-    gpu = "a GPU, with experiments.throughput of a workload of images in fp32 and a 16-bit format"
+    gpu = "a GPU, with `experiments.throughput` of a workload of images in FP32 and a 16-bit format"
     if device_of(tables) != "cuda":
         return untestable("A CPU has no device to move a batch to.", gpu)
     ratios = transfer_ratios(tables)
@@ -24,7 +24,7 @@ def judge(tables: Tables, thresholds: Claims) -> Verdict:
         return untestable("No batch was moved in FP32 and in 16 bits.", gpu)
     limit = thresholds.half_transfer.ratio + thresholds.half_transfer.tolerance
     (workload, precision), worst = max(ratios.items(), key=lambda item: item[1])
-    found = f"The inputs of {workload} take {digits(worst)} of the time of FP32 to move as {precision.upper()}."
+    found = f"The inputs of `{workload}` take {digits(worst)} of the time of FP32 to move as {precision.upper()}."
     fit = [ratio <= limit for ratio in ratios.values()]
     kind: Kind = "supported" if all(fit) else "inconclusive" if any(fit) else "refuted"
     few = len(ratios) < thresholds.blocks

@@ -19,13 +19,13 @@ DEVICES = {"cpu": "the CPU", "cuda": "CUDA"}
 def judge(tables: Tables, thresholds: Claims) -> Verdict:
     """Return the verdict."""
     if "autocast_operations" not in tables:
-        return untestable("The study looks at no dtypes.", "experiments.output_dtypes")
+        return untestable("The study looks at no dtypes.", "`experiments.output_dtypes`")
     table = tables["autocast_operations"]
     table = table[table["operation"].isin(OPERATIONS) & table["precision"].isin(["bf16", "fp16"])]
     known = {device: table[device].dropna() for device in DEVICES}
     shares = {device: float((dtypes == "float32").mean()) for device, dtypes in known.items() if len(dtypes)}
     if not shares:
-        return untestable("Neither operation was looked at.", "experiments.output_dtypes")
+        return untestable("Neither operation was looked at.", "`experiments.output_dtypes`")
     found = " and ".join(
         f"{int((known[device] == 'float32').sum())} of {len(known[device])} on {DEVICES[device]}" for device in shares
     )
@@ -33,7 +33,7 @@ def judge(tables: Tables, thresholds: Claims) -> Verdict:
     kind: Kind = "refuted" if shares[device] < 1 else "supported" if len(shares) == len(DEVICES) else "inconclusive"
     return Verdict(
         kind,
-        f"Of layer_norm and softmax in BF16 and FP16, {found} are FP32.",
+        f"Of `layer_norm` and `softmax` in BF16 and FP16, {found} are FP32.",
         estimate=100 * shares[device],
         interval="the same on every run",
         unit=f"% of the operations on {DEVICES[device]}",

@@ -11,7 +11,7 @@ STATEMENT = "without FP32 master weights small updates are lost"
 RULE = (
     "Arms whose weights are 16-bit numbers alone, held against the arm of their case in the same block: the share of the elements "
     "with a gradient whose weight an update leaves where it was, less that of the other arm, of runs that complete. Supported "
-    "where its interval begins above master_weights.lost in every arm, on at least `blocks` blocks; refuted where it ends at or "
+    "where its interval begins above `master_weights.lost` in every arm, on at least `blocks` blocks; refuted where it ends at or "
     "below in every arm; else inconclusive."
 )
 TABLES = ("practices", "practices_runs")
@@ -40,8 +40,10 @@ def judge(tables: Tables, thresholds: Claims) -> Verdict:
         kind = "supported"
     elif all(each.high <= limit for _, each in known):
         kind = "refuted"
-    found = f"{row['arm']} loses {percent(share.mean)} more of its updates than {row['reference']}, and {costs(row)}."
-    gone = [each["arm"] for each in rows if each["completed"] == 0 and each["diverged"]]
+    found = (
+        f"`{row['arm']}` loses {percent(share.mean)} more of its updates than `{row['reference']}`, and {costs(row)}."
+    )
+    gone = [f"`{each['arm']}`" for each in rows if each["completed"] == 0 and each["diverged"]]
     found += f" {' and '.join(gone)} {'diverges' if len(gone) == 1 else 'diverge'}." if gone else ""
     return Verdict(
         kind,

@@ -8,7 +8,7 @@ STATEMENT = "without tensor cores, as on a CPU, mixed precision is no faster"
 RULE = (
     "On a CPU, or a GPU whose 16-bit matrix product is less than `units` times as fast as that in FP32, the speed-up over FP32 "
     "of each workload's fastest 16-bit variant that is no emulation: supported where its interval ends at or below 1 + "
-    "no_tensor_cores.tolerance on every workload that was timed; refuted where it begins above on any; else inconclusive, and "
+    "`no_tensor_cores.tolerance` on every workload that was timed; refuted where it begins above on any; else inconclusive, and "
     "with fewer than `blocks` blocks."
 )
 TABLES = ("runs", "throughput")
@@ -21,14 +21,14 @@ def judge(tables: Tables, thresholds: Claims) -> Verdict:
     if rows.empty:
         return untestable(
             "No 16-bit format that the device has was timed beside FP32.",
-            "experiments.throughput, with emulated: false",
+            "`experiments.throughput`, with `emulated: false`",
         )
     if device_of(tables) == "cuda" and (rows["units"] >= thresholds.units).any():
         return untestable("This GPU has tensor cores.", "a CPU, or a GPU without them")
     limit = 1 + thresholds.no_tensor_cores.tolerance
     best = rows.iloc[int(rows["speedup"].argmax())]
     found = (
-        f"The fastest 16-bit variant of {best['workload']}, {best['label']}, runs at {digits(best['speedup'])} times the speed "
+        f"The fastest 16-bit variant of `{best['workload']}`, `{best['label']}`, runs at {digits(best['speedup'])} times the speed "
         f"of FP32, on a device whose 16-bit matrix product is {digits(best['units'])} times as fast."
     )
     if rows["blocks"].min() < thresholds.blocks or rows["speedup_low"].isna().any():
