@@ -118,9 +118,10 @@ def scaled_pair(seeds=3, scaled=None, plain=None, flushed=0.0001):
         ({}, "supported"),
         ({"scaled": {"final_loss": 2.5}}, "refuted"),
         ({"plain": {"overflows": 1}}, "refuted"),
-        ({"flushed": 0.002}, "refuted"),
+        ({"flushed": 0.002}, "inconclusive"),
         ({"flushed": None}, "inconclusive"),
         ({"seeds": 1}, "inconclusive"),
+        ({"seeds": 1, "scaled": {"final_loss": 2.5}, "plain": {"overflows": 1}}, "inconclusive"),
         ({"scaled": {"skipped": 2, "final_loss": 2.5}}, "inconclusive"),  # no block in which nothing was skipped
     ],
 )

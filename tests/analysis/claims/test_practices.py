@@ -26,6 +26,7 @@ def costs(*values, **more):
         (costs(1.0, 1.1, said="Beware. Or not."), "refuted"),
         (costs(0.01, -0.02, 0.0), "refuted"),
         ([REFUSED, REFUSED], "refuted"),
+        ([REFUSED], "inconclusive"),
         (costs(0.01, 0.2), "inconclusive"),
         (costs(1.0), "inconclusive"),
         ([*costs(1.0), DIVERGED], "inconclusive"),

@@ -20,9 +20,9 @@ def comparisons(tables: Tables, arms: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(key): value for key, value in row.items()} for row in table.to_dict("records")]
 
 
-def is_worse(row: dict[str, Any]) -> bool:
+def is_worse(row: dict[str, Any], blocks: int) -> bool:
     """Return whether a comparison shows a loss above the reference's that counts."""
-    return row["verdict"] == "different" and row["gap"] > 0
+    return row["verdict"] == "different" and row["gap"] > 0 and row["n"] >= blocks
 
 
 def is_no_worse(row: dict[str, Any], blocks: int) -> bool:
@@ -32,7 +32,9 @@ def is_no_worse(row: dict[str, Any], blocks: int) -> bool:
 
 def weakest(rows: Iterable[dict[str, Any]], blocks: int) -> dict[str, Any]:
     """Return the comparison that speaks most against equivalence: a worse one, one that decides nothing, the largest gap."""
-    return max(rows, key=lambda row: (is_worse(row), not is_no_worse(row, blocks), row["gap"] if row["n"] else 0.0))
+    return max(
+        rows, key=lambda row: (is_worse(row, blocks), not is_no_worse(row, blocks), row["gap"] if row["n"] else 0.0)
+    )
 
 
 def gap_estimate(row: dict[str, Any]) -> dict[str, Any]:
@@ -76,8 +78,8 @@ def more_seeds(row: dict[str, Any]) -> str:
     """Return what would decide a comparison that is not decided."""
     if row["verdict"] == "not comparable" and row["of"] > row["n"]:
         return "runs that do not diverge"
-    if pd.isna(row["smallest_margin"]):
-        return "two seeds at least"
+    if pd.isna(row["smallest_margin"]) or row["verdict"] != "inconclusive":
+        return "more seeds"
     return (
         f"more seeds: {row['n']} can show no margin below {digits(row['smallest_margin'])} nats on `{row['workload']}`"
     )

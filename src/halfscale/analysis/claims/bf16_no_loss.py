@@ -33,7 +33,7 @@ def judge(tables: Tables, thresholds: Claims) -> Verdict:
     if not rows:
         return untestable("Losses are not tested for equivalence.", SWITCH_ON)
     row = weakest(rows, thresholds.blocks)
-    if is_worse(row):
+    if is_worse(row, thresholds.blocks):
         return Verdict("refuted", told(row), **gap_estimate(row))
     if all(is_no_worse(each, thresholds.blocks) for each in rows):
         every = f" So it is on every workload, of which there {count(len(rows))}." if len(rows) > 1 else ""

@@ -12,8 +12,8 @@ STATEMENT = "BF16 has FP32's range, so that it neither underflows nor overflows 
 RULE = (
     "BF16 arms with and without loss scaling, in blocks in which the scaler skips nothing: supported where their final losses are "
     "the same number in all of at least `blocks` blocks, no unscaled run overflows, and at every probed step at most "
-    "`bf16_no_scaling.flushed` of the gradient's elements are zero in BF16 and not in FP32; refuted where one of the three fails; "
-    "inconclusive where one of them was not looked at."
+    "`bf16_no_scaling.flushed` of the gradient's elements are zero in BF16 and not in FP32; refuted where, on at least `blocks` "
+    "blocks, a loss differs or an unscaled run overflows; else inconclusive, since gradients are probed of one seed."
 )
 TABLES = ("arms", "runs", "probe_scales")
 SHOWN = ("fig:final_gap", "tab:arms")
@@ -32,7 +32,6 @@ def judge(tables: Tables, thresholds: Claims) -> Verdict:
     apart = differences(tables["runs"], plain, scaled)
     overflows = int(plain["overflows"].sum())
     flushed = flushed_in_bf16(tables)
-    limit = thresholds.bf16_no_scaling.flushed
     found = [bits(apart), f"Unscaled BF16 overflows in {overflows or 'no'} step{'' if overflows == 1 else 's'}."]
     if flushed is not None:
         found.append(f"Of the gradient's elements, {percent(flushed)} at the most are zero in BF16 and not in FP32.")
@@ -45,12 +44,18 @@ def judge(tables: Tables, thresholds: Claims) -> Verdict:
         "rows": "; ".join(keys(workload=row.workload, arm=row.arm) for row in scaled.itertuples()),
     }
     text = " ".join(found)
-    if (apart != 0).any() or overflows or (flushed is not None and flushed > limit):
+    if of_arms(tables["runs"], plain)["seed"].nunique() < thresholds.blocks:
+        return Verdict("inconclusive", text, **common, would_decide=f"{thresholds.blocks} seeds at least")
+    if (apart != 0).any() or overflows:
         return Verdict("refuted", text, **common)
     if flushed is None:
         return Verdict("inconclusive", text, **common, would_decide="`experiments.probe`, for underflow")
+    if flushed > thresholds.bf16_no_scaling.flushed:
+        return Verdict("inconclusive", text, **common, would_decide="the gradients of more seeds than the one probed")
     if len(apart) < thresholds.blocks:
-        return Verdict("inconclusive", text, **common, would_decide=f"{thresholds.blocks} seeds at least")
+        return Verdict(
+            "inconclusive", text, **common, would_decide=f"{thresholds.blocks} blocks without a skipped step"
+        )
     return Verdict("supported", text, **common)
 
 

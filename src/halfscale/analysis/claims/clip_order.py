@@ -8,7 +8,7 @@ STATEMENT = "clipping before unscaling silently changes training"
 RULE = (
     "Arms that clip the gradient while it is still scaled, held against the right way in the same block: supported where "
     "PyTorch neither refuses any run nor warns, and the interval of the cost in final loss lies beyond `wrong_ways.cost` on "
-    "either side, on at least `blocks` blocks; refuted where PyTorch refuses or warns, or that interval lies within; else "
+    "either side, on at least `blocks` blocks; refuted where PyTorch refuses or warns on as many, or that interval lies within; else "
     "inconclusive."
 )
 TABLES = ("practices", "practices_runs")
@@ -24,9 +24,9 @@ def judge(tables: Tables, thresholds: Claims) -> Verdict:
     row = max(rows, key=lambda each: abs(each["cost"]) if each["completed"] else -1.0)
     found = f"`{row['arm']}` {costs(row)}"
     loud = row["refused"] > 0 or row["runs"]["said"].notna().any()
-    if loud:
+    if loud and row["n"] >= thresholds.blocks:
         return Verdict("refuted", f"{found}, and PyTorch says so: {row['said']}", **cost_estimate(row))
-    found += ", and PyTorch says nothing."
+    found += "." if loud else ", and PyTorch says nothing."
     if row["completed"] < thresholds.blocks:
         return Verdict("inconclusive", found, **cost_estimate(row), would_decide=f"{thresholds.blocks} complete blocks")
     if beyond(row, margin):

@@ -46,7 +46,7 @@ def judge(tables: Tables, thresholds: Claims) -> Verdict:
     row = weakest(rows, thresholds.blocks)
     found = f"{told(row)} {told_cost(cost, own.interval)}"
     known = cost.n >= thresholds.blocks and cost.low == cost.low
-    if is_worse(row) or (known and (cost.high < band[0] or cost.low > band[1])):
+    if is_worse(row, thresholds.blocks) or (known and (cost.high < band[0] or cost.low > band[1])):
         return Verdict("refuted", found, **gap_estimate(row))
     longest = int(of_arms(tables["runs"], stock)["steps"].max())
     if longest <= STOCK["growth_interval"]:
