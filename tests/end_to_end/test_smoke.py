@@ -185,6 +185,15 @@ def test_the_profile_for_slurm_needs_no_cores_here(tmp_path: Path) -> None:
     assert (tmp_path / plan).exists()
 
 
+def test_a_threshold_of_the_claims_measures_nothing_anew(
+    smoke_folder: Path, snakemake: Snakemake, tmp_path: Path
+) -> None:
+    config = edited(tmp_path, lambda settings: settings["experiments"].update(claims={"blocks": 3}))
+    jobs = planned_jobs(snakemake(smoke_folder, "--configfile", config, "--dry-run").stdout)
+    assert jobs["claims"] == 1
+    assert not jobs.keys() & {"train", "output_dtypes", "probe", "throughput", "memory", "roofline", "practices"}
+
+
 @pytest.mark.skipif(LATEX is None, reason="no LaTeX engine: neither latexmk nor tectonic is installed")
 def test_the_paper_and_the_figures_are_the_same_bytes_when_built_again(
     smoke_folder: Path, smoke: Path, snakemake: Snakemake

@@ -12,7 +12,7 @@ KINDS: tuple[Kind, ...] = ("supported", "refuted", "inconclusive", "not testable
 
 Tables = Mapping[str, pd.DataFrame]
 """Tables by name, as read_csv reads them; those that a study has not are absent. Beside them `settings` has every arm of the
-study (case is empty) and of its practices with what it is, as Evidence says."""
+study (case is empty) and of its practices with what it is, as claims_tables.settings_table says."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,6 @@ class Verdict:
 def untestable(finding: str, would_test: str) -> Verdict:
     """Return that a study has no evidence, why, and what would give some."""
     return Verdict("not testable", finding, would_decide=would_test)
-
-
-def rows_of(table: pd.DataFrame | None) -> list[dict[str, object]]:
-    """Return a table's rows; none of a table that is not there."""
-    return (
-        [] if table is None else [{str(key): value for key, value in row.items()} for row in table.to_dict("records")]
-    )
 
 
 def keys(**values: object) -> str:
