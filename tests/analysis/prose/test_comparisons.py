@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from made_up_comparisons import EQUIVALENCE, make_equivalence, make_sweep, with_margin
 
+from halfscale.analysis.claims_tables import write_claims_tables
 from halfscale.analysis.collect import collect
 from halfscale.analysis.prose import Measured, write_prose
 from halfscale.analysis.prose.equivalence import equivalence, seeds_reach
@@ -96,6 +97,7 @@ def study(finished_study, tmp_path_factory):
     collect(folder)
     write_tables(folder)
     write_sample_tables(folder)
+    write_claims_tables(folder)
     return folder
 
 

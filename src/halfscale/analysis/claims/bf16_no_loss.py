@@ -21,7 +21,7 @@ RULE = (
     "refuted where any is different and higher; else inconclusive."
 )
 TABLES = ("arms", "equivalence")
-SHOWN = ("fig:final_gap", "tab:equivalence")
+SHOWN = ("fig:equivalence", "tab:equivalence")
 
 
 def judge(tables: Tables, thresholds: Claims) -> Verdict:

@@ -29,7 +29,7 @@ RULE = (
     "else inconclusive."
 )
 TABLES = ("arms", "runs", "equivalence")
-SHOWN = ("fig:final_gap", "tab:equivalence")
+SHOWN = ("fig:equivalence", "tab:equivalence")
 
 
 def judge(tables: Tables, thresholds: Claims) -> Verdict:
