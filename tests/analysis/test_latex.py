@@ -7,7 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typeset import typeset
 
-from halfscale.analysis.latex import Column, breakable, escape, interval, longtable, number, percent, scale, setting
+from halfscale.analysis.latex import (
+    Column,
+    breakable,
+    escape,
+    flowing,
+    interval,
+    longtable,
+    number,
+    percent,
+    scale,
+    setting,
+)
 
 AWKWARD = "a_b 50% #1 & {x}"
 
@@ -140,3 +151,13 @@ def test_a_fixed_number_has_three_significant_digits(value):
     text = number(value).strip("$")
     assert float(text) == pytest.approx(value, rel=0.00501)
     assert len(text.lstrip("-0.").replace(".", "")) >= 3
+
+
+def test_what_flows_in_a_sentence():
+    assert flowing("50 % of a_b, 3e-08 nats.") == r"50 \% of a\_b, $3\times10^{-8}$ nats."
+    assert flowing("an arm with `precision: bf16`.") == r"an arm with \texttt{\frenchspacing precision: bf16}."
+    assert flowing("experiments.throughput") == r"experiments.\allowbreak{}throughput"
+    assert (
+        flowing("a-very-long-name-of-an-arm")
+        == r"a-\allowbreak{}very-\allowbreak{}long-\allowbreak{}name-\allowbreak{}of-\allowbreak{}an-\allowbreak{}arm"
+    )

@@ -46,7 +46,7 @@ def breakable(name: str) -> str:
 def flowing(text: str) -> str:
     """Return plain text as LaTeX: what stands between backticks as code, powers of ten as such, and long names may break."""
     spans = [" ".join(map(flowing_word, span.split(" "))) for span in text.split("`")]
-    return "".join(rf"\texttt{{{span}}}" if place % 2 else span for place, span in enumerate(spans))
+    return "".join(rf"\texttt{{\frenchspacing {span}}}" if place % 2 else span for place, span in enumerate(spans))
 
 
 def flowing_word(word: str) -> str:

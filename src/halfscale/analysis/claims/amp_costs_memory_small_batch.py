@@ -28,7 +28,7 @@ def judge(tables: Tables, thresholds: Claims) -> Verdict:
     worst = ratios.iloc[int(ratios["ratio"].argmax())]
     cases = ratios["case"].nunique()
     common = share_of_fp32(worst, ratios["ratio"].min(), ratios["ratio"].max(), cases)
-    most = f"{percent(worst['ratio'])} of FP32's peak, the most of {counted(cases)}"
+    most = f"{percent(worst['ratio'])} of FP32's peak" + (f", the most of {counted(cases)}" if cases > 1 else "")
     if worst["ratio"] > 1:
         return Verdict("supported", f"At a batch of {worst['batch_size']}, `{worst['case']}` needs {most}.", **common)
     keeps = ratios[ratios["saved_ratio"] > 1]
