@@ -14,6 +14,7 @@ from halfscale.analysis.prose import Measured, write_prose
 from halfscale.analysis.prose.equivalence import equivalence, seeds_reach
 from halfscale.analysis.prose.sensitivity import sensitivity
 from halfscale.analysis.prose.survival import survival
+from halfscale.analysis.published import write_published_tables
 from halfscale.analysis.samples import write_sample_tables
 from halfscale.analysis.sensitivity import sensitivity_table
 from halfscale.analysis.tables import write_tables
@@ -97,6 +98,7 @@ def study(finished_study, tmp_path_factory):
     collect(folder)
     write_tables(folder)
     write_sample_tables(folder)
+    write_published_tables(folder)
     write_claims_tables(folder)
     return folder
 
