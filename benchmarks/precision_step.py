@@ -35,7 +35,7 @@ def main() -> None:
             ("fp16 upcast", "fp16", "upcast"),
             ("fp16 native", "fp16", "native"),
         ):
-            spec = choose_run(["config/config.yaml"], workload, arm, seed=0)
+            spec = choose_run(["config/config.yaml"], workload, arm, seed=None)
             variants[name] = stepper(prepare(spec.model_copy(update={"backend": backend, "batch_size": BATCH_SIZE})))
         report(f"{workload}, one step", interleave(variants, rounds))
 

@@ -63,7 +63,7 @@ class Stopwatch:
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 100
     arm = sys.argv[2] if len(sys.argv) > 2 else "fp16"
-    spec = choose_run(["config/config.yaml"], "resnet50", arm, seed=0)
+    spec = choose_run(["config/config.yaml"], "resnet50", arm, seed=None)
     monitored, bare = train.prepare(spec), train.prepare(spec)
     stopwatch = Stopwatch()
     on = {name: stopwatch.watch(name, getattr(train, name)) for name in NORMS}

@@ -47,6 +47,11 @@ def test_a_run_by_workload_arm_and_seed(settings, spec, tmp_path):
     YAML(typ="safe").dump(settings, tmp_path / "tiny.yaml")
     config = [tmp_path / "tiny.yaml"]
     assert choose_run(config, "images", "fp16", 0) == spec
+    assert choose_run(config, "images", "fp16", None) == spec
+    assert choose_run(config, "images", "fp16", 1).seed == 1
+    assert refusal(choose_run, config, "images", "fp61", None).startswith(
+        "no run of --workload images --arm fp61; seeds:"
+    )
     message = refusal(choose_run, config, "images", "fp61", 0)
     assert message.startswith("no run of --workload images --arm fp61 --seed 0; seeds: 0, 1; allowed:\n")
     assert "  --workload images --arm fp16\n" in message

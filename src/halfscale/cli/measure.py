@@ -21,7 +21,7 @@ def train(
     config: Config = None,
     workload: Annotated[str | None, typer.Option(help="In place of --spec: a workload of the config ...")] = None,
     arm: Annotated[str | None, typer.Option(help="... one of its arms ...")] = None,
-    seed: Annotated[int, typer.Option(help="... and a seed of the study.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="... and a seed of the study; its first when left out.")] = None,
 ) -> None:
     """Train one run, or several one after another, and write the trace, the samples and the summary of each."""
     from halfscale.study.choose import choose_run, parse_spec

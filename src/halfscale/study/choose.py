@@ -47,8 +47,8 @@ def parse_spec(text: str, kind: type[AnySpec]) -> AnySpec:
         raise ConfigError("\n".join(lines)) from None
 
 
-def choose_run(config: Sequence[Path], workload: str | None, arm: str | None, seed: int) -> RunSpec:
-    """Return the run of a workload, an arm and a seed.
+def choose_run(config: Sequence[Path], workload: str | None, arm: str | None, seed: int | None) -> RunSpec:
+    """Return the run of a workload, an arm and a seed, the first of them where none is given.
 
     Raises:
         ConfigError: the config is bad, or it has no such run.
@@ -57,12 +57,13 @@ def choose_run(config: Sequence[Path], workload: str | None, arm: str | None, se
         raise ConfigError("--workload and --arm are needed, or --spec; `halfscale plan` lists them")
     plan = plan_study(load_study(config))
     for member in plan.members:
-        if (member.workload, member.arm, member.seed) == (workload, arm, seed):
+        if (member.workload, member.arm) == (workload, arm) and seed in (None, member.seed):
             return plan.runs[member.run_id]
     known = sorted({f"--workload {member.workload} --arm {member.arm}" for member in plan.members})
     seeds = ", ".join(map(str, plan.study.seeds))
     raise ConfigError(
-        f"no run of --workload {workload} --arm {arm} --seed {seed}; seeds: {seeds}; allowed:\n  " + "\n  ".join(known)
+        f"no run of --workload {workload} --arm {arm}{'' if seed is None else f' --seed {seed}'}; seeds: {seeds}; allowed:\n  "
+        + "\n  ".join(known)
     )
 
 
