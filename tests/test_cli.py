@@ -109,7 +109,7 @@ def test_verify_tells_by_its_exit_code(halfscale: Halfscale, tmp_path: Path) -> 
     assert halfscale("verify", "results/made-up", "--record").returncode == 0
     same = halfscale("verify", "results/made-up")
     assert same.returncode == 0
-    assert same.stdout.splitlines()[1:] == [f"{table:18} same" for table in ("arms", "gaps", "runs")]
+    assert same.stdout.splitlines()[1:] == [f"{table:18} same" for table in ("arms", "gaps", "runs", "survival")]
     path = tmp_path / "results/made-up/tables/gaps.csv"
     path.write_text(path.read_text(encoding="utf-8").replace("fp16", "half"), encoding="utf-8")
     different = halfscale("verify", "results/made-up")

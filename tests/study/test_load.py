@@ -140,7 +140,7 @@ def test_of_several_files_the_one_at_fault_is_named(write):
     below = write(GOOD.replace("LR", "-1"))
     above = write("threads: 0\nseeds: [1]\n", "above.yaml")
     assert refusal(below, above).splitlines() == [
-        "above.yaml: threads = 0: allowed: a whole number, above 0 and below 2^31",
+        "above.yaml: threads = 0: allowed: a whole number, above 0 and at most 2^10",
         "tiny.yaml: workloads[images].optimizer.lr = -1: allowed: a number, at least 2^-126 and at most 2^127",
     ]
 
