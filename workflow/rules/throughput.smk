@@ -7,8 +7,9 @@ rule throughput:
         record=f"{FOLDER}/throughput/{{workload}}/throughput.json",
     log:
         f"{FOLDER}/logs/throughput/{{workload}}.log",
-    # First: later, all cores would have to wait until the last of them is free.
-    priority: 2
+    # First: later, all cores would have to wait until the last of them is free. Snakemake adds priorities up, and this is
+    # more than those of all that could run in its place.
+    priority: 1000
     conda:
         ENVIRONMENT
     # All cores, so that no other job of the study runs meanwhile.
