@@ -41,6 +41,21 @@ def test_a_folder_that_is_no_study_is_told_by_name_and_stays_as_it_was(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_tables_of_what_a_study_does_not_measure_are_refused(halfscale: Halfscale, tmp_path: Path) -> None:
+    config = tmp_path / "plain.yaml"
+    config.write_text(
+        "study: plain\nseeds: [0]\nworkloads: [{name: w, model: transformer, data: markov, batch_size: 4, steps: 4, "
+        "optimizer: {name: sgd, lr: 0.1}}]\narms: [{name: fp32, precision: fp32}]\n"
+    )
+    assert halfscale("plan", "--config", config, "--output", "results/plain/plan.json").returncode == 0
+    for part in ("practices", "probe", "memory"):
+        done = halfscale("tables", "results/plain", "--of", part)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == (
+            f"halfscale: results/plain: the study's config has no experiments.{part}, and so no such tables\n"
+        )
+
+
 def test_a_run_needs_a_workload_and_an_arm(halfscale: Halfscale) -> None:
     done = halfscale("train", "--output", "run", "--config", ROOT / "config" / "smoke.yaml")
     assert done.returncode == 1

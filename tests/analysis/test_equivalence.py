@@ -251,6 +251,18 @@ def test_what_is_written_is_read_again_and_fits_the_page(tmp_path):
     typeset(rf"\let\small\footnotesize {text}", tmp_path)
 
 
+def test_a_study_of_the_reference_alone_compares_nothing(tmp_path):
+    plan = make_plan([], {})
+    runs, gaps = make_tables(plan, {"one": {"fp32": FP32}})
+    write_text(tmp_path / "plan.json", plan.to_json())
+    for name, table in (("runs", runs), ("gaps", gaps)):
+        write_text(tmp_path / "tables" / f"{name}.csv", table.to_csv(index=False))
+    write_equivalence_tables(tmp_path)
+    found = read_equivalence_table(tmp_path)
+    assert (len(found), list(found)) == (0, COLUMNS)
+    typeset((tmp_path / "tables" / "equivalence.tex").read_text(encoding="utf-8"), tmp_path)
+
+
 def test_the_table_of_many_seeds_fits_the_page(tmp_path):
     seeds = tuple(range(8))
     fp32 = np.linspace(1, 2, 8)

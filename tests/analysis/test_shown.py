@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from halfscale.analysis.shown import Shown, repeats, spread
+from halfscale.analysis.shown import Shown, repeats, rows_of, spread
 from halfscale.study.arm import Arm
 
 PLAN = [
@@ -74,3 +74,9 @@ def test_repeats_are_named_after_the_reference_or_the_first():
     rows = [("a", arm, seed, f"{run}{seed}") for arm, run in zip("pqrs", "xyxy", strict=True) for seed in (0, 1)]
     runs = pd.DataFrame(rows, columns=["workload", "arm", "seed", "run_id"])
     assert repeats(runs, "r") == {("a", "p"): "r", ("a", "s"): "q"}
+
+
+def test_rows_of_these_arms_and_of_a_table_that_has_none():
+    table = pd.DataFrame({"workload": ["a", "a", "b"], "arm": ["x", "y", "x"], "gap": [1.0, 2.0, 3.0]})
+    assert rows_of(table, {("a", "y"), ("b", "x")})["gap"].tolist() == [2.0, 3.0]
+    assert list(rows_of(table[:0], {("a", "y")})) == ["workload", "arm", "gap"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from halfscale.instruments.forward import check_classes, place
+from halfscale.instruments.forward import check_batch, check_classes, place
 from halfscale.instruments.setup import TrainingError
 from halfscale.instruments.train import train
 from halfscale.study.spec import RunSpec
@@ -68,6 +68,27 @@ def test_targets_are_looked_at_where_nobody_waits_for_them() -> None:
         check_classes(torch.tensor([0, 2]), 2)
     check_classes(torch.tensor([0, 1]), 2)
     check_classes(torch.empty(2, dtype=torch.int64, device="meta"), 2)  # on a device they are left alone
+
+
+def test_a_target_below_zero_is_refused_but_for_what_the_loss_leaves_out() -> None:
+    with pytest.raises(TrainingError, match="the data give a target of -1; allowed: 0 to 1, and -100 for"):
+        check_classes(torch.tensor([-100, -1, 1]), 2)
+    check_classes(torch.tensor([-100, 0, 1]), 2)
+
+
+@pytest.mark.parametrize(
+    ("batch", "message"),
+    [
+        ((torch.ones(2, 4), torch.zeros(2)), r"the data give a tuple; a halfscale\.workloads\.batch\.Batch is needed"),
+        (Batch(torch.ones(2, 4), [0, 1], None), "the data give a list for targets; a tensor is needed"),
+        (Batch(torch.ones(2, 4), torch.tensor([0, 1]), 0.5), "the data give a float for oracle_loss; a tensor"),
+        (Batch(torch.ones(0, 4), torch.ones(0).long(), None), "the data give a batch without a target; one sample"),
+    ],
+    ids=["tuple", "list", "float", "empty"],
+)
+def test_what_is_no_batch_is_told_in_one_line(batch: Any, message: str) -> None:
+    with pytest.raises(TrainingError, match=message):
+        check_batch(batch)
 
 
 def test_what_is_in_place_is_not_copied() -> None:

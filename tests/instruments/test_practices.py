@@ -117,6 +117,20 @@ def test_a_case_all_of_whose_runs_are_refused_at_once_has_no_steps(make_case: Ma
     assert steps.empty
 
 
+@pytest.mark.parametrize(("step", "status"), [(17, "completed"), (18, "diverged")])
+def test_a_run_without_a_final_loss_has_not_completed(
+    make_case: MakeCase, tmp_path: Path, step: int, status: str
+) -> None:
+    """The final loss is the mean of the last two of 20 steps: with one of them infinite, there is none."""
+    arm = {"precision": "fp16", "inject": {"kind": "large_input", "steps": [step]}}
+    spec = make_case(arms=[{"name": "fp32", "precision": "fp32"}, {"name": "on", "pitfall": "overflow_ignored", **arm}])
+    practices(spec, tmp_path)
+    found = read_practices(tmp_path, spec)[0].outcomes[-1]
+    assert (found.status, found.final_loss is None) == (status, status == "diverged")
+    assert (found.first_bad_step, found.bad_where) == ((step, "loss") if status == "diverged" else (None, None))
+    assert found.eval_loss is None or status == "completed"
+
+
 def test_records_that_do_not_belong_together_are_refused(make_case: MakeCase, tmp_path: Path) -> None:
     spec = make_case(arms=ARMS[:2])
     practices(spec, tmp_path)

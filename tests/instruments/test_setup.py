@@ -105,6 +105,31 @@ def test_evaluation_weighs_samples_alike(make_spec: MakeSpec) -> None:
     assert found.accuracy == (logits.argmax(1) == targets).double().mean().item()
 
 
+def test_evaluation_leaves_out_what_the_loss_leaves_out(make_spec: MakeSpec) -> None:
+    """Batches of 8 and of 7, with the first five targets of one and all of another ignored."""
+    spec = make_spec(PICTURES)
+    run = prepare(spec)
+    batches = list(run.data.evaluation(8))
+    batches[0].targets[:5] = -100
+    batches.append(batches[1]._replace(targets=torch.full_like(batches[1].targets, -100)))
+    run.data.evaluation = lambda size: iter(batches)  # type: ignore[method-assign]
+    found = evaluate(spec, run.model, run.data, run.effective)
+    kept = [batch.targets != -100 for batch in batches]
+    targets = torch.cat([batch.targets[where] for batch, where in zip(batches, kept, strict=True)])
+    logits = torch.cat([run.model(batch.inputs)[where] for batch, where in zip(batches, kept, strict=True)]).detach()
+    assert len(targets) == 10
+    assert found.loss == pytest.approx(torch.nn.functional.cross_entropy(logits, targets).item(), rel=1e-6)
+    assert found.accuracy == (logits.argmax(1) == targets).double().mean().item()
+
+
+def test_no_held_out_samples_are_told_in_one_line(make_spec: MakeSpec) -> None:
+    spec = make_spec(PICTURES)
+    run = prepare(spec)
+    run.data.evaluation = lambda size: iter(())  # type: ignore[method-assign]
+    with pytest.raises(TrainingError, match="no held-out samples"):
+        evaluate(spec, run.model, run.data, run.effective)
+
+
 def test_final_losses_and_their_excess(make_spec: MakeSpec, tmp_path: Path) -> None:
     summary = train(make_spec(PICTURES), tmp_path)
     assert summary.floor == 0.125
@@ -145,6 +170,11 @@ def test_masks_are_no_divergence(make_spec: MakeSpec, tmp_path: Path) -> None:
 def test_weights_that_are_not_fp32_are_refused(make_spec: MakeSpec, tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match=r"parameter 0\.weight is float64; allowed: float32"):
         train(make_spec({"model": "tiny_workloads:double"}), tmp_path)
+
+
+def test_weights_without_values_are_refused(make_spec: MakeSpec, tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match=r"lazy': 0\.weight is lazy: it has no values yet"):
+        train(make_spec({"model": "tiny_workloads:lazy"}), tmp_path)
 
 
 @pytest.mark.parametrize("settings", [{"name": "sgd", "lr": 0.1, "momentum": 0.9}, {"name": "adamw", "lr": 0.1}])

@@ -175,6 +175,11 @@ def with_mask(*, fill: float = -1e30) -> nn.Module:
     return model
 
 
+def lazy() -> nn.Module:
+    """A classifier whose weights have no values before its first forward pass."""
+    return nn.Sequential(nn.LazyLinear(2))
+
+
 def double() -> nn.Module:
     return classifier().double()
 

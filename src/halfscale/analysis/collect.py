@@ -1,6 +1,7 @@
 """Gather a finished study: one row a run in tables/runs.csv, every step in traces.parquet, where it ran beside them."""
 
 import csv
+import io
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -260,12 +261,24 @@ def write_csv(path: Path, table: pd.DataFrame) -> None:
 
 
 def read_csv(path: Path) -> pd.DataFrame:
-    """Read what write_csv wrote. Names stay text: an arm may be called NA or 010."""
-    header = pd.read_csv(path, nrows=0).columns
+    """Read what write_csv wrote. Names stay text: an arm may be called NA or 010.
+
+    Raises:
+        OSError: it is missing.
+        RecordError: it is no table, or is cut short.
+    """
     types = dict.fromkeys(NAMES, "str") | dict.fromkeys(WHOLE_NUMBERS, "Int64")
-    return pd.read_csv(
-        path,
-        dtype={name: kind for name, kind in types.items() if name in header},
-        keep_default_na=False,
-        na_values=[""],
-    )
+    try:
+        text = path.read_text(encoding="utf-8")
+        header = pd.read_csv(io.StringIO(text), nrows=0).columns
+        if not text.endswith("\n"):
+            raise ValueError("its last line has no end")
+        return pd.read_csv(
+            io.StringIO(text),
+            dtype={name: kind for name, kind in types.items() if name in header},
+            keep_default_na=False,
+            na_values=[""],
+        )
+    except (ValueError, TypeError) as error:  # whatever pandas finds, and what is no UTF-8
+        reason = " ".join(str(error).split())
+        raise RecordError(f"{path}: is no whole table: {reason}; delete it to have it made again") from None

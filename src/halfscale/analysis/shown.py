@@ -84,6 +84,12 @@ def spread(items: Sequence[T], most: int) -> list[T]:
     return [items[round(index * last / max(1, most - 1))] for index in range(most)]
 
 
+def rows_of(table: pd.DataFrame, cells: Collection[tuple[str, str]]) -> pd.DataFrame:
+    """Return the rows of a table that are of these, each a workload and an arm. The table may have none at all."""
+    kept = [cell in cells for cell in zip(table["workload"], table["arm"], strict=True)]
+    return table[pd.Series(kept, table.index, dtype=bool)]  # an empty list would choose columns
+
+
 def repeats(runs: pd.DataFrame, reference: str) -> dict[tuple[str, str], str]:
     """Return, by workload and arm, the arm that it is the same runs as: the reference, or the first in the config.
 

@@ -13,7 +13,7 @@ import pandas as pd
 from halfscale.analysis.collect import read_csv, read_plan, read_runs, write_csv
 from halfscale.analysis.latex import Column, breakable, escape, interval, longtable, number, percent, scale, setting
 from halfscale.analysis.references import references
-from halfscale.analysis.shown import Shown, repeats
+from halfscale.analysis.shown import Shown, repeats, rows_of
 from halfscale.analysis.skips import CAUSES
 from halfscale.analysis.statistics import mean_with_interval, median_low, paired_gaps, share_interval
 from halfscale.analysis.survival import survival_table
@@ -88,7 +88,7 @@ def choose_arms(arms: pd.DataFrame, plan: Sequence[Arm], same: Collection[tuple[
 def only(table: pd.DataFrame, shown: Shown) -> pd.DataFrame:
     """Return the rows of the arms that are shown."""
     keys = {(workload, arm) for workload, arms in shown.arms.items() for arm in arms}
-    return table[[key in keys for key in zip(table["workload"], table["arm"], strict=True)]]
+    return rows_of(table, keys)
 
 
 def gap_table(runs: pd.DataFrame, reference_of: Mapping[str, str]) -> pd.DataFrame:

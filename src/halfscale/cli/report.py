@@ -41,6 +41,12 @@ def collect(folder: Folder) -> None:
 @app.command()
 def tables(folder: Folder, of: Annotated[Part, typer.Option(help="Which part of the study.")] = Part.STABILITY) -> None:
     """Make the tables of a study, as CSV and as LaTeX."""
+    from halfscale.analysis.collect import read_plan
+    from halfscale.analysis.contents import tables_lacking
+
+    say_so_themselves = (Part.EQUIVALENCE, Part.SENSITIVITY)
+    if of in tables_lacking(read_plan(folder)) and of not in say_so_themselves:
+        raise UserError(f"{folder}: the study's config has no experiments.{of}, and so no such tables")
     match of:
         case Part.STABILITY:
             from halfscale.analysis.tables import write_tables as write

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from halfscale.instruments.forward import forward
+from halfscale.instruments.forward import IGNORED, forward
+from halfscale.instruments.setup import TrainingError
 from halfscale.numerics.precision import arithmetic
 from halfscale.study.records import Effective
 from halfscale.study.spec import RunSpec
@@ -24,14 +25,20 @@ class Evaluation:
 
 @torch.no_grad()
 def evaluate(spec: RunSpec, model: nn.Module, data: Data, effective: Effective) -> Evaluation:
-    """Evaluate a model on all held-out samples."""
+    """Evaluate a model on all held-out samples.
+
+    Raises:
+        TrainingError: there are none, or as forward.
+    """
     model.eval()
     loss = oracle_loss = correct = 0.0
     count, has_oracle = 0, True
     for batch in data.evaluation(spec.batch_size):
         with arithmetic(effective.precision, effective.backend):
             batch_loss, logits = forward(model, batch, effective, spec.memory_format)
-        size = batch.targets.numel()
+        size = int((batch.targets != IGNORED).sum())
+        if not size:  # its loss is a mean of nothing
+            continue
         loss += batch_loss.item() * size
         correct += (logits.argmax(dim=-1).cpu() == batch.targets).sum().item()
         count += size
@@ -39,4 +46,6 @@ def evaluate(spec: RunSpec, model: nn.Module, data: Data, effective: Effective) 
             has_oracle = False
         else:
             oracle_loss += batch.oracle_loss.item() * size
+    if not count:
+        raise TrainingError("the data give no held-out samples: evaluation() yields no target; one at least is needed")
     return Evaluation(loss / count, (loss - oracle_loss) / count if has_oracle else None, correct / count)

@@ -10,6 +10,10 @@ from halfscale.study.records import Effective
 from halfscale.workloads.batch import Batch
 
 
+IGNORED = -100
+"""A target that cross_entropy leaves out."""
+
+
 def forward(model: nn.Module, batch: Batch, effective: Effective, memory_format: str) -> tuple[Tensor, Tensor]:
     """Return the mean cross-entropy, a float32 scalar in nats, and the logits (N, classes) or (N, T, classes).
 
@@ -17,9 +21,10 @@ def forward(model: nn.Module, batch: Batch, effective: Effective, memory_format:
     gradient.
 
     Raises:
-        TrainingError: the model raised, or its output does not fit the targets; the cause is kept where the model is
+        TrainingError: the model raised, or its output does not fit the targets, or the data give no batch; the cause is kept where the model is
             the user's own.
     """
+    check_batch(batch)
     inputs, targets, _ = place(batch, effective.device, memory_format)
     try:
         with autocast(effective.precision, effective.device):
@@ -53,14 +58,36 @@ def place(batch: Batch, device: str, memory_format: str) -> Batch:
     return batch._replace(inputs=inputs, targets=batch.targets.to(device, non_blocking=True))
 
 
+def check_batch(batch: Batch) -> None:
+    """Check that what the data give is a batch, without a look at its numbers.
+
+    Raises:
+        TrainingError: it is something else, or it has no sample.
+    """
+    if not isinstance(batch, Batch):
+        raise TrainingError(f"the data give a {type(batch).__name__}; a halfscale.workloads.batch.Batch is needed")
+    for name, value in batch._asdict().items():
+        if not (isinstance(value, Tensor) or (name == "oracle_loss" and value is None)):
+            raise TrainingError(f"the data give a {type(value).__name__} for {name}; a tensor is needed")
+    if not batch.targets.numel():
+        raise TrainingError("the data give a batch without a target; one sample at least is needed")
+
+
 def check_classes(targets: Tensor, classes: int) -> None:
     """Check that targets are among a model's classes, where they lie on the CPU: to look elsewhere is to wait.
 
     Raises:
-        TrainingError: one is not.
+        TrainingError: one is not, nor what the loss leaves out.
     """
-    if targets.device.type == "cpu" and (largest := targets.numpy().max()) >= classes:
+    if targets.device.type != "cpu":
+        return
+    known = targets.numpy()
+    if (largest := known.max()) >= classes:
         raise TrainingError(f"the model gives {classes} classes for targets up to {largest}; more classes are needed")
+    if known.min() < 0 and (wrong := known[(known < 0) & (known != IGNORED)]).size:
+        raise TrainingError(
+            f"the data give a target of {wrong[0]}; allowed: 0 to {classes - 1}, and {IGNORED} for what the loss leaves out"
+        )
 
 
 def describe(inputs: Tensor) -> str:

@@ -89,7 +89,7 @@ def train_arm(run: Run, arm: str) -> tuple[Outcome, pd.DataFrame]:
         ended = take_steps(run)
     trace = run.telemetry.trace()
     if ended is None:
-        ended = find_explosion(trace)
+        ended = find_explosion(trace) or find_nonfinite_end(trace, run.spec.steps)
     said = ended.said if isinstance(ended, Refusal) else None
     if said is None and warned:
         said = " ".join(str(warned[0].message).split())
@@ -119,6 +119,16 @@ def take_steps(run: Run) -> Divergence | Refusal | None:
             if divergence is not None and not of_a_buffer(divergence):
                 return divergence
     return divergence or find_nonfinite_parameter(run.model, run.spec.steps - 1)
+
+
+def find_nonfinite_end(trace: pd.DataFrame, steps: int) -> Divergence | None:
+    """Return the first step whose loss is not finite of those that the final loss is a mean of, if there is one.
+
+    Under overflow_ignored a run goes on after such a step; where it ends with one, it has no final loss.
+    """
+    final = trace.tail(final_steps(steps))
+    bad = final["step"][~np.isfinite(final["loss"])]
+    return Divergence(int(bad.iloc[0]), "loss") if len(bad) else None
 
 
 def of_a_buffer(ended: Divergence | Refusal | None) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 from torch.optim import SGD, AdamW, Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
@@ -38,10 +39,16 @@ def build_fp32_model(name: str, arguments: Mapping[str, Any], seed: int) -> nn.M
     """Return a model on the CPU: its initial weights depend on the seed alone, for every device alike.
 
     Raises:
-        TrainingError: a parameter is not FP32, so that no precision's label would be true of it.
+        TrainingError: a parameter is not FP32, so that no precision's label would be true of it; or one has no values
+            before the first forward pass.
     """
     torch.manual_seed(seed)
     model = build_model(name, arguments)
+    for label, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if is_lazy(tensor):
+            raise TrainingError(
+                f"model = {name!r}: {label} is lazy: it has no values yet; allowed: modules of known sizes"
+            )
     for label, parameter in model.named_parameters():
         if parameter.dtype is not torch.float32:
             raise TrainingError(

@@ -89,6 +89,7 @@ half_weights: the weights, and with them gradients and optimizer state, are 16-b
 half_loss: the loss is taken of 16-bit logits, in 16 bits.
 schedule_on_skipped: a skipped step advances the learning-rate schedule.
 overflow_ignored: training goes on after a forward pass that overflowed, since the scaler skipped that step's update.
+    A run whose final loss is not finite has diverged none the less.
 """
 
 NEED_A_SCALER = (

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from halfscale.analysis.claims._verdict import Tables
+from halfscale.analysis.shown import rows_of
 
 STOCK = {"init_scale": 65536.0, "growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 2000}
 """PyTorch's defaults of GradScaler."""
@@ -31,5 +32,4 @@ def plain_arms(tables: Tables, **settings: object) -> pd.DataFrame:
 
 def of_arms(table: pd.DataFrame, arms: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of a table whose workload and arm are among some of arms.csv."""
-    wanted = set(zip(arms["workload"], arms["arm"], strict=True))
-    return table[[key in wanted for key in zip(table["workload"], table["arm"], strict=True)]]
+    return rows_of(table, set(zip(arms["workload"], arms["arm"], strict=True)))

@@ -99,5 +99,5 @@ def draw_layers(ax: Axes, layers: pd.DataFrame, colour: str) -> None:
     """Draw the window of each parameter, the model's first at the top."""
     width = min(1.0, 70 / max(1, len(layers)))  # points, so that neighbours stay apart
     ax.hlines(layers.index, layers["low"].astype(float), layers["high"].astype(float), color=colour, linewidth=width)
-    ax.set_ylim(len(layers) - 0.5, -0.5)
+    ax.set_ylim(max(1, len(layers)) - 0.5, -0.5)
     ax.set_yticks([])

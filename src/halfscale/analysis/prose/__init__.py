@@ -73,8 +73,7 @@ def comparisons(measured: Measured) -> dict[str, str]:
     texts = {}
     settings = measured.plan.study.experiments.equivalence
     if measured.equivalence is not None and settings is not None:
-        keys = zip(measured.equivalence["workload"], measured.equivalence["arm"], strict=True)
-        once = measured.equivalence[[key not in measured.repeats for key in keys]]
+        once = measured.once(measured.equivalence)
         texts["equivalence"] = equivalence(once, settings.alpha)
     if measured.sensitivity is not None:
         texts["sensitivity"] = sensitivity(measured.sensitivity)

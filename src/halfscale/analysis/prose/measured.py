@@ -19,7 +19,7 @@ from halfscale.analysis.references import references
 from halfscale.analysis.roofline import read_roofline_table
 from halfscale.analysis.samples import read_sample_tables
 from halfscale.analysis.sensitivity import read_sensitivity_table
-from halfscale.analysis.shown import repeats
+from halfscale.analysis.shown import repeats, rows_of
 from halfscale.analysis.tables import read_arms
 from halfscale.analysis.throughput import read_throughput_table
 from halfscale.study.arm import Arm
@@ -108,13 +108,11 @@ class Measured:
 
     def without_repeats(self) -> Self:
         """Return the study without the arms that are the same runs as another, so that each is counted once."""
-        repeats = set(self.repeats)
+        return type(self)(self.plan, self.once(self.runs), self.once(self.arms), self.once(self.gaps))
 
-        def once(table: pd.DataFrame) -> pd.DataFrame:
-            keys = zip(table["workload"], table["arm"], strict=True)
-            return table[[key not in repeats for key in keys]]
-
-        return type(self)(self.plan, once(self.runs), once(self.arms), once(self.gaps))
+    def once(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return a table of arms without the rows of those that are the same runs as another."""
+        return rows_of(table, set(zip(table["workload"], table["arm"], strict=True)) - set(self.repeats))
 
     @property
     def references(self) -> dict[str, str]:
