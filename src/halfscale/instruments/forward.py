@@ -9,7 +9,6 @@ from halfscale.numerics.precision import autocast
 from halfscale.study.records import Effective
 from halfscale.workloads.batch import Batch
 
-
 IGNORED = -100
 """A target that cross_entropy leaves out."""
 
