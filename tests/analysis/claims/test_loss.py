@@ -171,3 +171,10 @@ def test_the_cost_is_carried_over_from_another_growth_interval():
 def test_defaults_without_a_short_growth_interval_are_open():
     tables = with_comparisons([STOCK], comparison("stock", "equivalent"), stock=LONG)
     assert judge("defaults-fine", tables).kind == "inconclusive"
+
+
+def test_every_scaled_arm_is_held_against_the_unscaled_one():
+    arms = [BF16, SCALED, {**SCALED, "name": "other"}]
+    assert judge("bf16-no-scaling", study(arms)).n == 3
+    apart = study(arms, other={"final_loss": 3.0})
+    assert judge("bf16-no-scaling", apart).kind == "refuted"

@@ -1,5 +1,7 @@
 """Claims about wrong ways, remedies and what autocast decides: made-up tables that give each verdict."""
 
+import math
+
 import pandas as pd
 import pytest
 from made_up_claims import DYNAMIC, judge, practices_of, settings_of
@@ -50,6 +52,24 @@ def test_clip_order(runs, kind):
 )
 def test_forgotten_update(runs, kind):
     assert judge("forgotten-update", wrong("update_forgotten", *runs)).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("pitfall", "claim"), [("clip_before_unscale", "clip-order"), ("update_forgotten", "forgotten-update")]
+)
+def test_a_block_whose_right_way_diverged_is_none(pitfall, claim):
+    """All three runs complete; in one block there is nothing to hold the run against."""
+    tables = wrong(pitfall, *costs(1.0, 1.1, math.nan))
+    assert judge(claim, tables, blocks=2).kind == "supported"
+    found = judge(claim, tables, blocks=3)
+    assert (found.kind, found.n) == ("inconclusive", 2)
+
+
+def test_a_case_without_a_cost_hides_no_other():
+    lost = wrong("clip_before_unscale", *costs(math.nan, math.nan), case="lost")
+    good = wrong("clip_before_unscale", *costs(1.0, 1.1), case="good")
+    both = {name: pd.concat([lost[name], good[name]], ignore_index=True) for name in lost}
+    assert judge("clip-order", both).kind == "supported"
 
 
 POISONED = {"status": "diverged", "skipped": 1, "bad_where": "buffer stem.norm.running_mean", "later_finite": 9}

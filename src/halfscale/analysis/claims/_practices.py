@@ -25,6 +25,11 @@ def switch_on(pitfall: str) -> str:
     return f"an arm with `pitfall: {pitfall}` in a case of `experiments.practices`"
 
 
+def compared(row: dict[str, Any]) -> int:
+    """Return the blocks that a wrong way has a cost in: those in which the right way completes too."""
+    return int(row["runs"]["cost"].notna().sum())
+
+
 def cost_estimate(row: dict[str, Any]) -> dict[str, Any]:
     """Return the cost of a wrong way as the estimate of a verdict."""
     return {
@@ -33,7 +38,7 @@ def cost_estimate(row: dict[str, Any]) -> dict[str, Any]:
         "high": float(row["cost_high"]),
         "interval": "95 % Student t interval over blocks",
         "unit": "nats",
-        "n": int(row["completed"]),
+        "n": compared(row),
         "table": "tables/practices.csv",
         "rows": keys(case=row["case"], arm=row["arm"]),
     }

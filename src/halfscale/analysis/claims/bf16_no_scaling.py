@@ -61,10 +61,12 @@ def judge(tables: Tables, thresholds: Claims) -> Verdict:
 
 def differences(runs: pd.DataFrame, plain: pd.DataFrame, scaled: pd.DataFrame) -> pd.Series:
     """Return how far apart the final losses of two arms are, nats, by workload and block where both completed and nothing
-    was skipped."""
+    was skipped; the most, where several arms are scaled."""
+    block = ["workload", "seed"]
     done = runs[(runs["status"] == "completed") & (runs["skipped"] == 0)]
-    losses = [of_arms(done, arms).groupby(["workload", "seed"])["final_loss"].first() for arms in (plain, scaled)]
-    return (losses[0] - losses[1]).abs().dropna()
+    base = of_arms(done, plain).groupby(block)["final_loss"].first()
+    losses = of_arms(done, scaled).set_index([*block, "arm"])["final_loss"]
+    return (losses - base).abs().dropna().groupby(block).max()
 
 
 def bits(apart: pd.Series) -> str:

@@ -1,6 +1,6 @@
 """clip-order."""
 
-from halfscale.analysis.claims._practices import beyond, cost_estimate, costs, switch_on, within, wrong_ways
+from halfscale.analysis.claims._practices import beyond, compared, cost_estimate, costs, switch_on, within, wrong_ways
 from halfscale.analysis.claims._verdict import Tables, Verdict, untestable
 from halfscale.study.claims import Claims
 
@@ -21,13 +21,13 @@ def judge(tables: Tables, thresholds: Claims) -> Verdict:
     if not rows:
         return untestable("No arm clips before unscaling.", switch_on("clip_before_unscale"))
     margin = thresholds.wrong_ways.cost
-    row = max(rows, key=lambda each: abs(each["cost"]) if each["completed"] else -1.0)
+    row = max(rows, key=lambda each: abs(each["cost"]) if compared(each) else -1.0)
     found = f"`{row['arm']}` {costs(row)}"
     loud = row["refused"] > 0 or row["runs"]["said"].notna().any()
     if loud and row["n"] >= thresholds.blocks:
         return Verdict("refuted", f"{found}, and PyTorch says so: {row['said']}", **cost_estimate(row))
     found += "." if loud else ", and PyTorch says nothing."
-    if row["completed"] < thresholds.blocks:
+    if compared(row) < thresholds.blocks:
         return Verdict("inconclusive", found, **cost_estimate(row), would_decide=f"{thresholds.blocks} complete blocks")
     if beyond(row, margin):
         return Verdict("supported", found, **cost_estimate(row))

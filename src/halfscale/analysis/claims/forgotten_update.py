@@ -1,6 +1,6 @@
 """forgotten-update."""
 
-from halfscale.analysis.claims._practices import beyond, cost_estimate, costs, switch_on, within, wrong_ways
+from halfscale.analysis.claims._practices import beyond, compared, cost_estimate, costs, switch_on, within, wrong_ways
 from halfscale.analysis.claims._verdict import Tables, Verdict, keys, untestable
 from halfscale.analysis.statistics import share_interval
 from halfscale.study.claims import Claims
@@ -42,8 +42,8 @@ def judge(tables: Tables, thresholds: Claims) -> Verdict:
             would_decide=f"{thresholds.blocks} seeds at least" if few else "",
         )
     found = f"`{row['arm']}` {costs(row)}; {row['completed']} of its {row['n']} runs complete."
-    if row["completed"] >= thresholds.blocks and beyond(row, margin):
+    if compared(row) >= thresholds.blocks and beyond(row, margin):
         return Verdict("supported", found, **cost_estimate(row))
-    if row["completed"] >= thresholds.blocks and not broken and within(row, margin):
+    if compared(row) >= thresholds.blocks and not broken and within(row, margin):
         return Verdict("refuted", found, **cost_estimate(row))
     return Verdict("inconclusive", found, **cost_estimate(row), would_decide="more seeds")
