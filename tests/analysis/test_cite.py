@@ -11,6 +11,7 @@ from halfscale.analysis.cite import CitationError, cite, list_figures
 
 SIDECAR = {
     "title": "Loss scale of 50% & more",
+    "name": "scale_trajectory",
     "caption": "Arm fp16_a, #1.",
     "command": "halfscale figure results/mine scale_trajectory",
     "commit": "0123abc",
@@ -44,6 +45,17 @@ def test_it_compiles_and_says_where_the_figure_comes_from(study: Path, tmp_path:
     typeset(body, tmp_path)
     assert entry.startswith("{halfscale,\n  author  = {{The halfscale authors}},\n  title   = {halfscale: ")
     assert "note    = {commit 0123abc}" in entry
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", json.dumps(SIDECAR)[:-1], json.dumps(SIDECAR | {"versions": None})])
+def test_a_sidecar_that_is_not_whole_is_refused_by_name(study: Path, text: str) -> None:
+    path = study / "figures" / "scale_trajectory.json"
+    path.write_text(text, encoding="utf-8")
+    message = rf"scale_trajectory\.json: is no whole record of a figure; `halfscale figure {study} scale_trajectory`"
+    with pytest.raises(CitationError, match=message):
+        cite("scale_trajectory", study)
+    with pytest.raises(CitationError, match=message):
+        list(list_figures(study))
 
 
 def test_the_list_names_every_figure_and_what_it_shows(study: Path) -> None:

@@ -323,3 +323,24 @@ def test_csv_reads_back_exactly(tmp_path):
 
 def test_trace_names_are_dictionary_encoded():
     assert all(pa.types.is_dictionary(TRACES.field(name).type) for name in ("workload", "arm", "skip_cause"))
+
+
+@pytest.mark.parametrize("text", ["", "workload,steps\na,1\nb,", "steps\n1,2\n3,4,5\n", "first_bad_step\nsoon\n"])
+def test_a_table_that_is_not_whole_is_refused_by_name(tmp_path, text):
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(RecordError, match=r"t\.csv: is no whole table: .*; delete it to have it made again"):
+        read_csv(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"members": [{"workload": "w", "arm": "no", "seed": 0, "run_id": "r"}]}, "no arm 'no' of a workload 'w'"),
+        ({"arms": []}, "arms are not those of the study"),
+    ],
+)
+def test_a_plan_that_is_not_of_its_study_is_refused(few_runs, tmp_path, change, message):
+    plan = json.loads((few_runs / "plan.json").read_text(encoding="utf-8"))
+    (tmp_path / "plan.json").write_text(json.dumps({**plan, **change}), encoding="utf-8")
+    with pytest.raises(RecordError, match=f"is no plan: .*{message}"):
+        read_plan(tmp_path)

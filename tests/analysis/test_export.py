@@ -178,6 +178,14 @@ def test_an_unfinished_study_is_refused_by_name(copy, missing):
     assert not list(copy.glob("*.zip"))
 
 
+def test_numbers_that_are_cut_short_are_refused_by_name(copy):
+    path = copy / "paper" / "macros.json"
+    path.write_text(path.read_text(encoding="utf-8")[:-5], encoding="utf-8")
+    with pytest.raises(ExportError, match=r"macros\.json: is not whole; `halfscale macros"):
+        export_study(copy, copy / "made-up.zip")
+    assert not list(copy.glob("*.zip"))
+
+
 def test_a_run_that_is_missing_is_refused_by_name(copy):
     summary = next(copy.glob("runs/*/summary.json"))
     summary.unlink()

@@ -256,6 +256,13 @@ def test_captions_are_escaped_once(tmp_path):
     assert captions(tmp_path) == "\\expandafter\\newcommand\\csname caption-final_gap\\endcsname{95 \\% of a\\_b}\n"
 
 
+@pytest.mark.parametrize("text", ["", "[]", "{}"])
+def test_a_sidecar_that_is_not_whole_is_refused_by_name(tmp_path, text):
+    (tmp_path / "final_gap.json").write_text(text, encoding="utf-8")
+    with pytest.raises(PaperError, match=r"final_gap\.json: is no whole record of a figure"):
+        captions(tmp_path)
+
+
 def test_printed_config_is_the_study(measured_study, tmp_path):
     study = read_plan(measured_study).study
     write_config(study, tmp_path / "config.yaml")

@@ -139,3 +139,13 @@ def test_a_module_that_shares_a_parameter_has_no_scale_of_its_own() -> None:
     model[1].weight = model[0].weight
     with pytest.raises(TrainingError, match=r"layer_scales: '0' shares a parameter with 1\.weight"):
         treat_modules(model, [], {"0": 2.0}, "cpu")
+
+
+@pytest.mark.parametrize("key", ["fp32_modules", "layer_scales"])
+def test_a_module_that_is_not_called_is_refused(make_spec: MakeSpec, tmp_path: Path, key: str) -> None:
+    """An island of it would be none; with a scale, its gradient would be divided and never have been multiplied."""
+    named = {"fp32_modules": ["head"], "layer_scales": {"head": 4.0}}
+    spec = make_spec({"model": "tiny_workloads:bypassed"}, precision="fp16", **{key: named[key]})
+    with pytest.raises(TrainingError, match=rf"{key}: the model does not call its module 'head' in training"):
+        train(spec, tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -261,6 +261,21 @@ def odd() -> nn.Module:
     return Odd()
 
 
+class Bypassed(nn.Module):
+    """A classifier that uses its head's weights without calling it, as nn.MultiheadAttention does those of out_proj."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.head = nn.Linear(4, 8), nn.Linear(8, 2)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return nn.functional.linear(self.first(inputs), self.head.weight, self.head.bias)
+
+
+def bypassed() -> nn.Module:
+    return Bypassed()
+
+
 class Pair(nn.Module):
     """A model that gives its logits twice."""
 

@@ -1,6 +1,5 @@
 """Cite a figure: what a paper of one's own needs to include it, and to say where it comes from."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from ruamel.yaml import YAML
 from halfscale.analysis.latex import escape
 from halfscale.errors import UserError
 from halfscale.machine.provenance import REPOSITORY
+from halfscale.study.model import Model
 
 CHANGED = ", with uncommitted changes"
 """What is said of code that is not what its commit holds."""
@@ -19,9 +19,57 @@ class CitationError(UserError, ValueError):
     """A figure that the study does not have."""
 
 
+class Input(Model):
+    """A file that a figure was drawn from."""
+
+    file: str
+    sha256: str
+
+
+class Runs(Model):
+    """Where a figure's runs were computed."""
+
+    commits: list[str]
+    clean: bool
+    torch: list[str]
+
+
+class Sidecar(Model):
+    """What stands beside a figure, as halfscale.analysis.draw writes it."""
+
+    name: str
+    title: str
+    caption: str
+    script: str
+    command: str
+    commit: str
+    clean: bool
+    versions: dict[str, str]
+    inputs: list[Input]
+    devices: list[str]
+    runs: Runs
+
+
 def drawn_figures(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the sidecars of the figures that a study has, by name."""
-    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("figures/*.json"))}
+    """Return the sidecars of the figures that a study has, by name.
+
+    Raises:
+        CitationError: one is not whole.
+    """
+    return {path.stem: read_sidecar(path) for path in sorted(folder.glob("figures/*.json"))}
+
+
+def read_sidecar(path: Path) -> dict[str, Any]:
+    """Return a figure's sidecar.
+
+    Raises:
+        CitationError: it is not whole.
+    """
+    try:
+        return Sidecar.model_validate_json(path.read_text(encoding="utf-8")).model_dump()
+    except ValueError:  # of pydantic, and of what is no UTF-8
+        again = f"halfscale figure {path.parent.parent} {path.stem}"
+        raise CitationError(f"{path}: is no whole record of a figure; `{again}` draws it anew") from None
 
 
 def list_figures(folder: Path) -> Iterator[str]:

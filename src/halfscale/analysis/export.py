@@ -103,6 +103,11 @@ def study_files(folder: Path, plan: Roster) -> dict[str, Path]:
     for name in names:
         if not (folder / name).is_file():
             raise ExportError(f"{folder / name}: is missing; the study is not finished, `snakemake` goes on with it")
+    macros = folder / "paper" / "macros.json"
+    try:
+        json.loads(macros.read_text(encoding="utf-8"))
+    except ValueError:
+        raise ExportError(f"{macros}: is not whole; `halfscale macros {folder}` writes it anew") from None
     for name, sidecar in drawn_figures(folder).items():
         for source in sidecar["inputs"]:
             if not (folder / source["file"]).is_file() or sha256(folder / source["file"]) != source["sha256"]:

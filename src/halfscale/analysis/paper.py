@@ -91,10 +91,17 @@ def gather(folder: Path, sources: Path, build: Path) -> None:
 
 
 def captions(figures: Path) -> str:
-    """Return the caption of every figure's sidecar as the LaTeX command named caption-<figure>."""
+    """Return the caption of every figure's sidecar as the LaTeX command named caption-<figure>.
+
+    Raises:
+        PaperError: a sidecar is not whole.
+    """
     lines = []
     for path in sorted(figures.glob("*.json")):
-        caption = escape(json.loads(path.read_text(encoding="utf-8"))["caption"])
+        try:
+            caption = escape(json.loads(path.read_text(encoding="utf-8"))["caption"])
+        except (ValueError, KeyError, TypeError):
+            raise PaperError(f"{path}: is no whole record of a figure; delete it to have it drawn again") from None
         lines.append(rf"\expandafter\newcommand\csname caption-{path.stem}\endcsname{{{caption}}}")
     return "\n".join(lines) + "\n"
 

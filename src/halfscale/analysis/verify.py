@@ -138,7 +138,7 @@ def read_manifest(reference: Path) -> dict[str, Any]:
         recorded: dict[str, str] = dict(manifest["tables"])
         if not recorded or not isinstance(manifest["platform"], str):
             raise ValueError
-        dict(manifest["specs"])
+        manifest["specs"] = dict(manifest["specs"])
     except (ValueError, KeyError, TypeError):
         raise VerifyError(f"{path}: is no whole manifest; {again}") from None
     for name, digest in recorded.items():

@@ -10,6 +10,9 @@ from torch.utils._pytree import tree_map
 from halfscale.instruments.setup import TrainingError
 from halfscale.study.explain import did_you_mean
 
+CALLED = "halfscale_called"
+"""The attribute of a treated module that says whether it was called."""
+
 
 def treat_modules(model: nn.Module, fp32: Iterable[str], scales: Mapping[str, float], device: str) -> None:
     """Make FP32 islands of some modules of a model, and give some a loss scale of their own.
@@ -102,7 +105,27 @@ def multiply_gradient(factor: float) -> Callable[[Any], Any]:
 
 
 def replace_forward(module: nn.Module, forward: Callable[..., Any]) -> None:
-    module.forward = forward
+    def noted(*arguments: Any, **named: Any) -> Any:
+        setattr(module, CALLED, True)
+        return forward(*arguments, **named)
+
+    setattr(module, CALLED, False)
+    module.forward = noted
+
+
+def check_called(model: nn.Module, fp32: Iterable[str], scales: Iterable[str]) -> None:
+    """Check, after a forward pass, that treated modules took part in it: what is not called has no treatment.
+
+    Raises:
+        TrainingError: one did not, as where its parent uses its weights itself.
+    """
+    for key, names in (("fp32_modules", fp32), ("layer_scales", scales)):
+        for name in names:
+            if not getattr(find_module(model, key, name), CALLED):
+                raise TrainingError(
+                    f"{key}: the model does not call its module {name!r} in training, so that nothing would be done to it; "
+                    "allowed: one that is called, such as the module that holds it"
+                )
 
 
 def check_own_parameters(model: nn.Module, name: str) -> None:

@@ -12,6 +12,7 @@ from halfscale.instruments.checkpoint import Checkpoints
 from halfscale.instruments.divergence import Divergence, find_explosion, find_nonfinite, find_nonfinite_parameter
 from halfscale.instruments.evaluate import evaluate
 from halfscale.instruments.forward import forward
+from halfscale.instruments.modules import check_called
 from halfscale.instruments.norms import norms_and_largest, norms_of, total_norm
 from halfscale.instruments.pitfalls import after_unscaling, before_unscaling, differentiated_loss, is_passed_over
 from halfscale.instruments.run import Run, prepare
@@ -150,7 +151,7 @@ def accumulate_gradients(run: Run, step: int) -> tuple[Tensor, Tensor | None]:
     """Sum the gradients of the step's micro-batches at one scale; return mean loss and mean oracle loss.
 
     Raises:
-        TrainingError: as check_gradients.
+        TrainingError: as check_gradients and check_called.
     """
     spec = run.spec
     losses: list[Tensor] = []
@@ -173,6 +174,8 @@ def accumulate_gradients(run: Run, step: int) -> tuple[Tensor, Tensor | None]:
             make_a_gradient_infinite(run)
     if step == 0:
         check_gradients(run)
+        fell_back = run.effective.precision != spec.precision
+        check_called(run.model, [] if fell_back else spec.fp32_modules, spec.layer_scales)
     mean_oracle_loss = torch.stack(oracle_losses).mean() if oracle_losses else None
     return torch.stack(losses).mean(), mean_oracle_loss
 

@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterator
 from typing import Self
 
+from pydantic import model_validator
+
 from halfscale.study.arm import Arm
 from halfscale.study.config import Study
 from halfscale.study.memory import MemorySpec, memory_specs
@@ -48,6 +50,19 @@ class Roster(Model):
     """By the name of the case whose time is predicted."""
     practices: dict[str, PracticesSpec]
     """By the name of the case whose wrong ways or remedies are measured."""
+
+    @model_validator(mode="after")
+    def is_of_its_study(self) -> Self:
+        """Refuse arms and members that the study does not have, as a file edited by hand may hold."""
+        if self.arms != expand_sweeps(self.study.arms, self.study.sweeps):
+            raise ValueError("arms are not those of the study; plan the study anew")
+        workloads, arms = ({each.name for each in every} for every in (self.study.workloads, self.arms))
+        for member in self.members:
+            if member.workload not in workloads or member.arm not in arms:
+                raise ValueError(
+                    f"the study has no arm {member.arm!r} of a workload {member.workload!r}; plan the study anew"
+                )
+        return self
 
     def to_json(self) -> str:
         """Return the roster as JSON text, the same for the same study."""
