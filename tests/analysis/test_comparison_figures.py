@@ -156,6 +156,14 @@ def test_a_sweep_of_which_nothing_completed_is_drawn(study, tmp_path):
     assert texts(draw("lr_sensitivity", folder)).count("none completed") == 2
 
 
+def test_a_sweep_without_any_loss_is_drawn(study, tmp_path):
+    folder = shutil.copytree(study, tmp_path / "study", ignore=shutil.ignore_patterns("runs"))
+    for name, columns in (("sensitivity", ["sensitivity"]), ("sensitivity_runs", ["initial_loss", "loss"])):
+        path = folder / "tables" / f"{name}.csv"
+        write_csv(path, read_csv(path).assign(**dict.fromkeys(columns, np.nan)))
+    assert "none completed" in texts(draw("lr_sensitivity", folder))
+
+
 def test_a_large_study_shows_what_can_be_read_and_says_so(tmp_path, monkeypatch):
     arms = [
         {

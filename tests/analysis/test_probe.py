@@ -133,6 +133,18 @@ def test_the_windows_are_drawn(gradients: pd.DataFrame, windows: pd.DataFrame, t
     assert "relative error" in [text.get_text() for text in figure.findobj(Text)]
 
 
+@pytest.mark.parametrize("error", [0.0, float("nan")], ids=["exact", "nothing finite"])
+def test_windows_without_an_error_are_drawn(gradients: pd.DataFrame, tmp_path: Path, error: float) -> None:
+    gradients = gradients.assign(error=error, overflow=error != error)
+    write_csv(tmp_path / "tables/probe.csv", window_table("net", gradients))
+    write_csv(tmp_path / "tables/probe_scales.csv", scale_table("net", gradients))
+    write_csv(tmp_path / "tables/probe_layers.csv", layer_table("net", gradients))
+    with mpl.rc_context(style.RC):
+        figure = operating_window.draw(tmp_path)
+        figure.draw_without_rendering()
+    assert figure.axes[0].get_yscale() == "linear"
+
+
 def test_predicted_skips_are_drawn_beside_those_of_the_runs(finished_study: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(finished_study, tmp_path / "study"))
     collect(folder)

@@ -80,7 +80,8 @@ def set_axes(ax: Axes, runs: pd.DataFrame) -> None:
     ax.xaxis.set_major_locator(LogLocator(numticks=5))
     ax.xaxis.set_minor_locator(NullLocator())
     low, high = float(runs["loss"].min()), float(runs["initial_loss"].max())
-    ax.set_ylim(low - 0.08 * (high - low), high + 0.35 * (high - low))
+    if high > low:  # else no run has a loss
+        ax.set_ylim(low - 0.08 * (high - low), high + 0.35 * (high - low))
     ax.yaxis.set_major_locator(MaxNLocator(4))
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
@@ -74,7 +75,8 @@ def draw_workload(
         flushed.plot(finite["exponent"], 100 * finite["flushed"], **look)
         marks.append(Line2D([], [], **look, label=f"{row['step']} steps"))
     draw_layers(window, layers[layers["step"] == windows["step"].iloc[-1]].reset_index(drop=True), look["color"])
-    error.set_yscale("log")
+    if any((np.asarray(line.get_ydata(), dtype=float) > 0).any() for line in error.lines):
+        error.set_yscale("log")  # which no axis of zeros alone can be, nor one of nothing
     error.yaxis.set_minor_locator(NullLocator())
     flushed.set_ylim(bottom=0)
     for ax in panels:
