@@ -7,7 +7,7 @@ One run is held at a time, and of each block the reference and its twin: memory 
 import csv
 import math
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,8 +28,8 @@ BIAS = 127
 FLUSHED = round(math.log2(FP16.smallest_subnormal)) - 1
 """Magnitudes below two to this, half of FP16's smallest number, are zero in it."""
 
-KEPT = 8
-"""Runs whose sketches are kept: of a few blocks the references and their twins."""
+KEPT = 16
+"""Runs whose sketches are kept: the references of as many blocks."""
 
 COLUMNS = [
     "workload",
@@ -77,13 +77,15 @@ class Blocks:
         self.arms = {arm.name: arm for arm in plan.arms}
         self.workloads = {workload.name: workload for workload in plan.study.workloads}
         self.sketches = lru_cache(maxsize=KEPT)(self.read)
+        self.twin = cache(self.find_twin)
+        self.parted = cache(self.find_parted)
 
     def read(self, workload: str, arm: str, seed: int) -> Sketches:
         """Return the sketches of one run."""
         spec = make_spec(self.plan.study, self.workloads[workload], self.arms[arm], seed)
         return sketches_of(read_samples(self.folder / "runs" / spec.run_id / "samples.parquet", spec))
 
-    def twin(self, workload: str, reference: str) -> str | None:
+    def find_twin(self, workload: str, reference: str) -> str | None:
         """Return the arm that is a reference but for one ulp in every initial weight; None where the workload has none."""
         base = self.arms[reference]
         return next(
@@ -97,6 +99,11 @@ class Blocks:
             ),
             None,
         )
+
+    def find_parted(self, workload: str, reference: str, twin: str, seed: int) -> dict[int, float | None]:
+        """Return by step how far the twin of a block is from the reference."""
+        base = self.sketches(workload, reference, seed)
+        return dict(zip(base.steps, base.distances(self.sketches(workload, twin, seed)), strict=True))
 
     def distances(self, member: Member, own: Sketches) -> dict[str, list[float | None]]:
         """Return at each sampled step a run's distance from its reference, and the ratio of that to the twin's.
@@ -112,7 +119,7 @@ class Blocks:
         twin = self.twin(member.workload, reference)
         if twin is None:
             return {"distance": away, "distance_ratio": nothing}
-        parted = dict(zip(base.steps, base.distances(self.sketches(member.workload, twin, member.seed)), strict=True))
+        parted = self.parted(member.workload, reference, twin, member.seed)
         units = [parted.get(step) for step in own.steps]
         ratios = [value / unit if value is not None and unit else None for value, unit in zip(away, units, strict=True)]
         return {"distance": away, "distance_ratio": ratios}
@@ -173,22 +180,23 @@ def sample_rows(
     share of elements that the update moved; lost_bf16, lost_fp16: share of these that it would not move as weights of
     that format. distance: L2, of all weights, from the reference of the block; distance_ratio: in units of the twin's.
     """
-    whole = {name: samples[name].astype("float64") for name in ("moved", "lost_bf16", "lost_fp16")}
-    for index, exponents in enumerate(samples["exponents"]):
-        elements, zero = int(exponents.sum()), int(exponents[0])
-        moved = float(whole["moved"].iloc[index])
+    names = ["moved", "lost_bf16", "lost_fp16", "update_ratio", "headroom", "sharpness"]
+    scalars = samples[names].astype("float64").to_dict("records")
+    for index, (step, exponents) in enumerate(zip(samples["step"], samples["exponents"], strict=True)):
+        elements, zero, row = int(exponents.sum()), int(exponents[0]), scalars[index]
+        moved = row["moved"]
         yield {
             "workload": member.workload,
             "arm": member.arm,
             "seed": member.seed,
-            "step": int(samples["step"].iloc[index]),
+            "step": int(step),
             "elements": elements,
             "zero": zero / elements,
             "below_fp16": share(int(exponents[1 : FLUSHED + BIAS].sum()), elements - zero),
             "moved": known(moved / elements),
-            "lost_bf16": share(float(whole["lost_bf16"].iloc[index]), moved),
-            "lost_fp16": share(float(whole["lost_fp16"].iloc[index]), moved),
-            **{name: known(float(samples[name].iloc[index])) for name in ("update_ratio", "headroom", "sharpness")},
+            "lost_bf16": share(row["lost_bf16"], moved),
+            "lost_fp16": share(row["lost_fp16"], moved),
+            **{name: known(row[name]) for name in ("update_ratio", "headroom", "sharpness")},
             **{name: values[index] for name, values in distances.items()},
         }
 
