@@ -80,7 +80,7 @@ def draw_panel(ax: Axes, rows: list[dict[str, Any]], colours: list[str]) -> None
         ax.set_xlim(-1, 1)
         no_data(ax)
     side_heading(ax, BLOCKS_AT, "blocks")
-    side_heading(ax, P_AT, "p (Holm)")
+    side_heading(ax, P_AT, "p (equiv.)")
     side_heading(ax, VERDICT_AT, "verdict")
 
 
