@@ -231,9 +231,10 @@ def test_the_archive_is_enough_to_typeset_the_paper_again(smoke: Path, smoke_fol
 def test_every_figure_can_be_cited(smoke_folder: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "halfscale", "cite", "--study", "results/smoke"]
     listed = subprocess.run([*command, "--list"], cwd=smoke_folder, capture_output=True, text=True, check=True).stdout
-    assert [line.split()[0] for line in listed.splitlines()] == figure_names()
+    names = [line.split()[0] for line in listed.splitlines()]
+    assert names == [name for name in figure_names() if name != "lr_sensitivity"]  # the study has no sweep of rates
     body, entries = "", set()
-    for name in figure_names():
+    for name in names:
         text = subprocess.run([*command, name], cwd=smoke_folder, capture_output=True, text=True, check=True).stdout
         include, entry = text.split("@")
         body += include + "\\clearpage\n"
