@@ -43,18 +43,18 @@ def test_a_cancelled_job_goes_on_from_its_checkpoint(
 def test_a_job_past_its_time_limit_goes_on_from_its_checkpoint(
     folder: Callable[[str], Folder], one_run: Path, undisturbed: Callable[[], dict[str, bytes]]
 ) -> None:
-    """A limit of one minute, the shortest that Slurm has, for a run of two; then one of ten."""
+    """A limit of two minutes, on a busy machine enough for a start and a checkpoint, for a run of four; then one of ten."""
     there = folder("past its limit")
     arguments = [*SLURM, TABLES, "--configfile", one_run, "--retries", "0"]
-    study = there.start(*arguments, "--set-resources", "train:runtime=1", SECONDS_A_FORWARD="0.5")
+    study = there.start(*arguments, "--set-resources", "train:runtime=2", SECONDS_A_FORWARD="1")
     expected = undisturbed()
     assert study.wait(timeout=600) != 0
-    assert [(job.state, job.limit) for job in jobs(there)] == [("TIMEOUT", "1:00")]
+    assert [(job.state, job.limit) for job in jobs(there)] == [("TIMEOUT", "2:00")]
     assert "TIMEOUT" in there.said()
     assert there.checkpoints()
     before = there.forwards()
 
     assert there.run(*arguments, "--set-resources", "train:runtime=10") == 0, there.said()
-    assert [job.limit for job in jobs(there)] == ["1:00", "10:00"]
+    assert [job.limit for job in jobs(there)] == ["2:00", "10:00"]
     assert there.tables() == expected
     assert there.forwards() - before < FORWARDS

@@ -84,7 +84,7 @@ class Folder:
         for process in self.started:
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
-                process.wait(timeout=120)
+                process.wait(timeout=300)
 
     def kill_jobs(self) -> None:
         """Kill every process that a Slurm job runs in this folder, as a node does that loses power."""
