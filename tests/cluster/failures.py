@@ -34,7 +34,7 @@ def test_a_cancelled_job_goes_on_from_its_checkpoint(
     wait_until(there.checkpoints, 240)
     slurm("scancel", jobs(there)[0].id)
     expected = undisturbed()
-    assert study.wait(timeout=600) == 0, there.said()
+    assert study.wait(timeout=1200) == 0, there.said()
     assert [job.state for job in jobs(there)] == ["CANCELLED", "COMPLETED"]
     assert there.tables() == expected
     assert there.forwards() < 2 * FORWARDS
@@ -48,7 +48,7 @@ def test_a_job_past_its_time_limit_goes_on_from_its_checkpoint(
     arguments = [*SLURM, TABLES, "--configfile", one_run, "--retries", "0"]
     study = there.start(*arguments, "--set-resources", "train:runtime=2", SECONDS_A_FORWARD="1")
     expected = undisturbed()
-    assert study.wait(timeout=600) != 0
+    assert study.wait(timeout=1200) != 0
     assert [(job.state, job.limit) for job in jobs(there)] == [("TIMEOUT", "2:00")]
     assert "TIMEOUT" in there.said()
     assert there.checkpoints()

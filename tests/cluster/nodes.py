@@ -28,7 +28,7 @@ def test_a_job_waits_for_a_drained_node(
     assert [(job.state, job.partition) for job in jobs(there)] == [("PENDING", "drained")]
     assert there.forwards() == 0
     set_state("node2", "RESUME")
-    assert study.wait(timeout=600) == 0, there.said()
+    assert study.wait(timeout=1200) == 0, there.said()
     assert [job.state for job in jobs(there)] == ["COMPLETED"]
     assert there.tables() == expected
 
@@ -46,7 +46,7 @@ def test_a_job_whose_node_fails_is_sent_back_by_slurm_and_goes_on_from_its_check
     there.kill_jobs()
     set_state("node3", "RESUME")
     expected = undisturbed()
-    assert study.wait(timeout=600) == 0, there.said()
+    assert study.wait(timeout=1200) == 0, there.said()
     assert [(job.state, job.restarts) for job in jobs(there)] == [("COMPLETED", "1")]
     assert there.tables() == expected
     assert there.forwards() < 2 * FORWARDS

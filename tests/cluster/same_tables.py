@@ -37,7 +37,7 @@ def test_the_smoke_study_ends_with_the_same_tables(folder: Callable[[str], Folde
         grouped: grouped.start(*SLURM, *arguments, "--groups", "train=short", "--group-components", "short=4"),
     }
     for study, process in studies.items():
-        assert process.wait(timeout=600) == 0, study.said()
+        assert process.wait(timeout=1200) == 0, study.said()
     same = {
         f"{name}.{suffix}"
         for name in ("runs", "arms", "roofline", "probe", "practices", "output_dtypes")

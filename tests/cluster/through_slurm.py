@@ -68,7 +68,7 @@ class Folder:
 
     def run(self, *arguments: object, **environment: str) -> int:
         """Run Snakemake and return its exit status."""
-        return self.start(*arguments, **environment).wait(timeout=600)
+        return self.start(*arguments, **environment).wait(timeout=1200)
 
     def said(self) -> str:
         """Return what Snakemake has said since it was last started."""
