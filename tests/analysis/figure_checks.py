@@ -9,6 +9,18 @@ SMALLEST = 7
 """Points; smaller type is not read in print."""
 
 
+EDGES = {
+    "reference alone": {"seeds": [0], "arms": ["fp32"]},
+    "one seed": {"seeds": [0], "arms": ["fp32", "fp16"]},
+    "all diverged": {
+        "seeds": [0, 1],
+        "arms": ["fp32", "fp16-unscaled", "fp16"],
+        "diverged": {"fp32": [0, 1], "fp16": [0, 1]},
+    },
+}
+"""Studies at the edge of what can be drawn, as make_study_folder takes them."""
+
+
 def check_readable(figure: Figure) -> None:
     """Assert that nothing leaves the page, all type can be read, and no text lies on another."""
     page = figure.get_tightbbox()  # inches

@@ -7,7 +7,7 @@ import made_up
 import matplotlib as mpl
 import numpy as np
 import pytest
-from figure_checks import check_readable
+from figure_checks import EDGES, check_readable
 from made_up import make_study_folder
 from made_up_comparisons import EQUIVALENCE, RATES, make_equivalence, write_tables_of_comparisons
 from matplotlib.collections import FillBetweenPolyCollection
@@ -131,15 +131,7 @@ def test_losses_stand_at_their_rates_and_a_cross_is_a_diverged_run(figures):
 
 
 @pytest.mark.parametrize("name", ["equivalence", "survival"])
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"seeds": [0], "arms": ["fp32"]},
-        {"seeds": [0], "arms": ["fp32", "fp16"]},
-        {"seeds": [0, 1], "arms": ["fp32", "fp16-unscaled", "fp16"], "diverged": {"fp32": [0, 1], "fp16": [0, 1]}},
-    ],
-    ids=["reference alone", "one seed", "all diverged"],
-)
+@pytest.mark.parametrize("options", EDGES.values(), ids=EDGES)
 def test_studies_at_the_edge_are_drawn(name, options, tmp_path):
     make_study_folder(tmp_path / "study", **options)
     figure = draw(name, analysed(tmp_path / "study"))

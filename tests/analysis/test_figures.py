@@ -6,7 +6,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-from figure_checks import check_readable
+from figure_checks import EDGES, check_readable
 from made_up import make_study_folder
 from matplotlib.collections import FillBetweenPolyCollection, PathCollection
 from matplotlib.colors import to_hex
@@ -345,15 +345,7 @@ def test_it_can_be_read(figure):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"seeds": [0], "arms": ["fp32"]},
-        {"seeds": [0], "arms": ["fp32", "fp16"]},
-        {"seeds": [0, 1], "arms": ["fp32", "fp16-unscaled", "fp16"], "diverged": {"fp32": [0, 1], "fp16": [0, 1]}},
-    ],
-    ids=["reference alone", "one seed", "all diverged"],
-)
+@pytest.mark.parametrize("options", EDGES.values(), ids=EDGES)
 def test_studies_at_the_edge_are_drawn(name, options, tmp_path):
     make_study_folder(tmp_path / "study", **options)
     figure = draw(name, analysed(tmp_path / "study"))

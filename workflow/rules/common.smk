@@ -4,7 +4,7 @@ import shlex
 import shutil
 import sys
 
-from halfscale.analysis.contents import main_tables, tables_lacking
+from halfscale.analysis.contents import main_tables, tables_lacking, tables_of
 from halfscale.analysis.claims import claim_modules, claim_tables
 from halfscale.analysis.figures import figure_inputs, figure_names, figure_text
 from halfscale.study.load import ConfigError, load_study
@@ -89,20 +89,10 @@ def study_targets():
     where what was once made from them is still there: old tables would pass for those of the new runs.
     """
     targets = run_records(None) + experiment_records()
-    targets += [
-        f"{FOLDER}/{name}"
-        for name in (
-            "plan.json",
-            "traces.parquet",
-            "environments.json",
-            "tables/runs.csv",
-            "tables/arms.csv",
-            "tables/samples.csv",
-            "tables/published.csv",
-        )
-    ]
+    names = ["plan.json", "traces.parquet", "environments.json", "paper/macros.json"]
+    targets += [f"{FOLDER}/{name}" for name in names]
+    targets += [f"{FOLDER}/tables/{table}.csv" for table in tables_of(PLAN)]
     targets += [f"{FOLDER}/figures/{figure}.pdf" for figure in FIGURES]
-    targets += experiment_tables("csv") + [f"{FOLDER}/tables/claims.csv"] + [f"{FOLDER}/paper/macros.json"]
     if shutil.which("latexmk") or shutil.which("tectonic"):
         targets.append(f"{FOLDER}/paper.pdf")
     else:

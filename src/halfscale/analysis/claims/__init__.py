@@ -9,9 +9,10 @@ Results of a CPU and of CUDA are never pooled: a study's runs are of one of them
 both says of which it speaks. Times of emulated formats are no evidence.
 """
 
-import ast
 import pkgutil
 from pathlib import Path
+
+from halfscale.analysis.constants import constant_of
 
 CLAIMS = Path(__file__).parent
 
@@ -28,13 +29,5 @@ def claim_name(module: str) -> str:
 
 def claim_tables() -> set[str]:
     """Return the names of the tables that any claim reads, from the sources: importing them would take seconds."""
-    found: set[str] = set()
-    for module in claim_modules():
-        tree = ast.parse((CLAIMS / f"{module.rpartition('.')[2]}.py").read_text(encoding="utf-8"))
-        found |= {
-            table
-            for node in tree.body
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "TABLES"
-            for table in ast.literal_eval(node.value)
-        }
-    return found
+    sources = (CLAIMS / f"{module.rpartition('.')[2]}.py" for module in claim_modules())
+    return {table for source in sources for table in constant_of(source, "TABLES")}

@@ -1,10 +1,12 @@
 """Wrong ways, from tables/practices.csv and tables/practices_runs.csv."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
 from halfscale.analysis.claims._verdict import Tables, digits, keys
+from halfscale.analysis.statistics import Mean
 
 
 def wrong_ways(tables: Tables, pitfall: str) -> list[dict[str, Any]]:
@@ -40,6 +42,20 @@ def cost_estimate(row: dict[str, Any]) -> dict[str, Any]:
         "unit": "nats",
         "n": compared(row),
         "table": "tables/practices.csv",
+        "rows": keys(case=row["case"], arm=row["arm"]),
+    }
+
+
+def share_estimate(share: Mean, unit: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a share of steps or updates, the mean over the runs of an arm, as the estimate of a verdict."""
+    return {
+        "estimate": 100 * share.mean,
+        "low": 100 * share.low,
+        "high": 100 * share.high,
+        "interval": "95 % Student t interval over blocks",
+        "unit": unit,
+        "n": share.n,
+        "table": "tables/practices_runs.csv",
         "rows": keys(case=row["case"], arm=row["arm"]),
     }
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pandas as pd
 
-from halfscale.analysis.claims._verdict import Kind, Tables, Verdict, keys, percent, untestable
+from halfscale.analysis.claims._practices import share_estimate
+from halfscale.analysis.claims._verdict import Kind, Tables, Verdict, percent, untestable
 from halfscale.analysis.statistics import Mean, mean_with_interval
 from halfscale.study.claims import Claims
 
@@ -43,14 +44,7 @@ def judge_remedy(tables: Tables, thresholds: Claims, setting: str, is_remedy: Ca
     return Verdict(
         kind,
         text,
-        estimate=100 * after.mean,
-        low=100 * after.low,
-        high=100 * after.high,
-        interval="95 % Student t interval over blocks",
-        unit="% of the steps skipped",
-        n=after.n,
-        table="tables/practices_runs.csv",
-        rows=keys(case=cure["case"], arm=cure["arm"]),
+        **share_estimate(after, "% of the steps skipped", cure),
         would_decide=undecided(kinds) if kind == "inconclusive" else "",
     )
 

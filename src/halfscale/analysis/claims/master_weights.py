@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from halfscale.analysis.claims._practices import costs, switch_on, wrong_ways
+from halfscale.analysis.claims._practices import costs, share_estimate, switch_on, wrong_ways
 from halfscale.analysis.claims._verdict import Kind, Tables, Verdict, keys, percent, untestable
 from halfscale.analysis.statistics import Mean, mean_with_interval, paired_gaps
 from halfscale.study.claims import Claims
@@ -48,14 +48,7 @@ def judge(tables: Tables, thresholds: Claims) -> Verdict:
     return Verdict(
         kind,
         found,
-        estimate=100 * share.mean,
-        low=100 * share.low,
-        high=100 * share.high,
-        interval="95 % Student t interval over blocks",
-        unit="% of the updates",
-        n=share.n,
-        table="tables/practices_runs.csv",
-        rows=keys(case=row["case"], arm=row["arm"]),
+        **share_estimate(share, "% of the updates", row),
         would_decide="more seeds" if kind == "inconclusive" else "",
     )
 

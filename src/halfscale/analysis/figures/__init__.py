@@ -4,10 +4,10 @@ A figure is a module with INPUTS (files it reads, relative to the study folder),
 returns a matplotlib Figure. To add a figure, add its file.
 """
 
-import ast
 import pkgutil
 from pathlib import Path
-from typing import Any
+
+from halfscale.analysis.constants import constant_of
 
 FIGURES = Path(__file__).parent
 
@@ -19,22 +19,9 @@ def figure_names() -> list[str]:
 
 def figure_text(name: str, what: str) -> str:
     """Return a figure's TITLE or CAPTION."""
-    return str(figure_value(name, what))
+    return str(constant_of(FIGURES / f"{name}.py", what))
 
 
 def figure_inputs(name: str) -> tuple[str, ...]:
     """Return the files that a figure reads, relative to the study folder."""
-    return tuple(figure_value(name, "INPUTS"))
-
-
-def figure_value(name: str, what: str) -> Any:
-    """Return one of the values that a figure's module gives to a name.
-
-    Raises:
-        ValueError: it gives none to that name.
-    """
-    tree = ast.parse((FIGURES / f"{name}.py").read_text(encoding="utf-8"))
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == what:
-            return ast.literal_eval(node.value)
-    raise ValueError(f"figure {name!r} has no {what}")
+    return tuple(constant_of(FIGURES / f"{name}.py", "INPUTS"))
