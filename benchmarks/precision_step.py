@@ -1,4 +1,4 @@
-"""A training step of each default workload on this CPU: FP32, BF16, FP16 by the upcast backend and by native kernels.
+"""A training step of each default workload on this CPU: FP32, then BF16 and FP16 by the upcast backend and by native kernels.
 
     python benchmarks/precision_step.py [rounds]
 
@@ -31,7 +31,8 @@ def main() -> None:
         variants = {}
         for name, arm, backend in (
             ("fp32", "fp32", "native"),
-            ("bf16", "bf16", "native"),
+            ("bf16 upcast", "bf16", "upcast"),
+            ("bf16 native", "bf16", "native"),
             ("fp16 upcast", "fp16", "upcast"),
             ("fp16 native", "fp16", "native"),
         ):

@@ -59,7 +59,7 @@ def test_study_values(values):
         "device_kind": "cpu",
         "cpu_capability": "AVX512",
         "cpu_features": r"avx512\_bf16",
-        "backend": "upcast",
+        "backend": "BF16 native, FP16 upcast",
         "threads": "$1$",
     }
     assert {key.removeprefix("study."): text for key, text in values.items() if key.startswith("study.")} == expected

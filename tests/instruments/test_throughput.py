@@ -117,8 +117,7 @@ def test_weights_stay_where_they_are(make_timing: MakeTiming) -> None:
 def test_a_format_without_units_is_numerics_only(
     make_timing: MakeTiming, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "has_native_fp16", lambda device: False)
-    monkeypatch.setattr(module, "has_native_bf16", lambda device: False)
+    monkeypatch.setattr(module, "has_native", lambda device, precision: precision == "fp32")
     spec = make_timing(levels={"precision": ["fp32", "fp16", "bf16", "tf32"]}, emulated=False)
     throughput(spec, tmp_path)
     record, steps = read_throughput(tmp_path, spec)
@@ -163,7 +162,7 @@ def test_a_skipped_step_is_an_error_and_leaves_nothing(
 def test_where_nothing_can_be_timed_it_is_told(
     make_timing: MakeTiming, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "has_native_fp16", lambda device: False)
+    monkeypatch.setattr(module, "has_native", lambda device, precision: precision != "fp16")
     with pytest.raises(UserError, match="workload 'tiny': none of its variants can be timed on this device"):
         throughput(make_timing(levels={"precision": ["fp16"]}, emulated=False), tmp_path)
     assert list(tmp_path.iterdir()) == []

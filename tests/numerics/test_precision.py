@@ -5,6 +5,7 @@ import torch
 
 from halfscale.numerics import precision
 from halfscale.numerics.precision import (
+    AUTOCAST,
     UnavailableError,
     arithmetic,
     autocast,
@@ -79,15 +80,25 @@ def test_cuda_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
         ("upcast", "cuda", True, "native"),
     ],
 )
-def test_backend(monkeypatch: pytest.MonkeyPatch, asked: str, device: str, units: bool, expected: str) -> None:
-    monkeypatch.setattr(precision, "has_native_fp16", lambda device: units)
-    assert choose_backend(asked, device) == expected
+@pytest.mark.parametrize("half", ["fp16", "bf16"])
+def test_backend(
+    monkeypatch: pytest.MonkeyPatch, half: str, asked: str, device: str, units: bool, expected: str
+) -> None:
+    monkeypatch.setattr(precision, "has_native", lambda device, precision: units and precision == half)
+    assert choose_backend(asked, device, half) == expected
 
 
-def test_upcast_is_for_fp16_alone() -> None:
-    assert isinstance(arithmetic("fp16", "upcast"), Upcast)
-    assert not isinstance(arithmetic("fp16", "native"), Upcast)
-    assert not isinstance(arithmetic("bf16", "upcast"), Upcast)
+def test_fp32_is_native_always() -> None:
+    assert choose_backend("upcast", "cpu", "fp32") == "native"
+    assert choose_backend("auto", "cpu", "fp32") == "native"
+
+
+def test_upcast_is_for_the_dtype_of_autocast() -> None:
+    for half, dtype in AUTOCAST.items():
+        context = arithmetic(half, "upcast")
+        assert isinstance(context, Upcast)
+        assert context.dtype is dtype
+        assert not isinstance(arithmetic(half, "native"), Upcast)
 
 
 def test_both_tf32_switches_are_set() -> None:

@@ -1,4 +1,4 @@
-"""The upcast backend against torch's native FP16 kernels, and against the exact answer, on every kernel it catches."""
+"""The upcast backend against torch's native 16-bit kernels, and the exact answer, on every kernel it catches."""
 
 from collections.abc import Callable
 
@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv2d, scaled_dot_product_attention
 
+from halfscale.numerics.precision import AUTOCAST
 from halfscale.numerics.upcast import MATRIX_KERNELS, Upcast
 
 aten = torch.ops.aten
@@ -24,7 +25,7 @@ def attention_backward(convert: Callable[[Tensor], Tensor]) -> tuple[object, ...
     query, key, value = ATTENTION
     output, logsumexp = aten._scaled_dot_product_flash_attention_for_cpu(query, key, value, 0.0, True)
     gradient = draw(2, 4, 16, 8, seed=3)
-    statistics = logsumexp.double() if convert(query).dtype is torch.float64 else logsumexp  # FP32 beside FP16
+    statistics = logsumexp.double() if convert(query).dtype is torch.float64 else logsumexp  # FP32 beside 16 bits
     return (*map(convert, (gradient, query, key, value, output)), statistics, 0.0, True)
 
 
@@ -51,54 +52,58 @@ CASES: dict[object, Callable[[Callable[[Tensor], Tensor]], tuple[object, ...]]] 
 }
 
 
-def half_results(result: object) -> list[Tensor]:
+def results_in(dtype: torch.dtype, result: object) -> list[Tensor]:
     results = result if isinstance(result, tuple) else (result,)
-    return [value for value in results if isinstance(value, torch.Tensor) and value.dtype is torch.float16]
+    return [value for value in results if isinstance(value, torch.Tensor) and value.dtype is dtype]
 
 
 def test_every_kernel_has_a_case() -> None:
     assert set(CASES) == MATRIX_KERNELS
 
 
+@pytest.mark.parametrize("dtype", AUTOCAST.values(), ids=str)
 @pytest.mark.parametrize("kernel", CASES, ids=str)
-def test_agrees_with_the_native_kernel(kernel: Callable[..., object]) -> None:
-    arguments = CASES[kernel](lambda tensor: tensor)
-    native = half_results(kernel(*arguments))
-    with Upcast():
-        upcast = half_results(kernel(*arguments))
-    exact = kernel(*CASES[kernel](lambda tensor: tensor.double()))
-    exact = [value for value in (exact if isinstance(exact, tuple) else (exact,)) if value.dtype is torch.float64]
+def test_agrees_with_the_native_kernel(kernel: Callable[..., object], dtype: torch.dtype) -> None:
+    arguments = CASES[kernel](lambda tensor: tensor.to(dtype))
+    native = results_in(dtype, kernel(*arguments))
+    with Upcast(dtype):
+        upcast = results_in(dtype, kernel(*arguments))
+    exact = results_in(torch.float64, kernel(*CASES[kernel](lambda tensor: tensor.to(dtype).double())))
     assert len(native) == len(upcast) > 0
     for ours, theirs, true in zip(upcast, native, exact, strict=False):
         assert ours.shape == theirs.shape
         # One rounding of an FP32 sum: within half a unit in the last place, and a hair for the sum itself.
-        spacing = (torch.nextafter(ours.abs(), torch.tensor(torch.inf).half()) - ours.abs()).double()
+        spacing = (torch.nextafter(ours.abs(), torch.tensor(torch.inf).to(dtype)) - ours.abs()).double()
         ours_off, theirs_off = (ours.double() - true).abs(), (theirs.double() - true).abs()
         assert (ours_off <= 0.52 * spacing + 1e-5).all()
         # The native kernel rounds inside too, so it may be worse but not better.
         assert ours_off.mean() <= 1.01 * theirs_off.mean() + 1e-9
-        torch.testing.assert_close(ours, theirs, rtol=4e-3, atol=4e-3)
+        tolerance = 4 * torch.finfo(dtype).eps
+        torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("dtype", AUTOCAST.values(), ids=str)
 @pytest.mark.parametrize("kernel", [aten.mm.default, aten.convolution.default], ids=str)
-def test_agrees_with_the_native_kernel_to_the_bit_almost_everywhere(kernel: Callable[..., Tensor]) -> None:
-    arguments = CASES[kernel](lambda tensor: tensor)
+def test_agrees_with_the_native_kernel_to_the_bit_almost_everywhere(
+    kernel: Callable[..., Tensor], dtype: torch.dtype
+) -> None:
+    arguments = CASES[kernel](lambda tensor: tensor.to(dtype))
     native = kernel(*arguments)
-    with Upcast():
+    with Upcast(dtype):
         upcast = kernel(*arguments)
     assert (native == upcast).double().mean() > 0.99
 
 
 def test_rounds_the_fp32_product_once() -> None:
     left, right = draw(16, 32), draw(32, 8, seed=1)
-    with Upcast():
+    with Upcast(torch.float16):
         product = left @ right
     assert torch.equal(product, (left.float() @ right.float()).half())
 
 
 def test_catches_the_backward_pass() -> None:
     inputs, weight = draw(2, 8, 9, 9), draw(4, 8, 3, 3, seed=1).requires_grad_()
-    with Upcast():
+    with Upcast(torch.float16):
         conv2d(inputs, weight).sum().backward()
     wide = weight.detach().float().requires_grad_()
     conv2d(inputs.float(), wide).sum().backward()
@@ -117,7 +122,7 @@ def test_attention_goes_through_the_caught_kernel() -> None:
             return super().__torch_dispatch__(kernel, *arguments)
 
     query, key, value = (tensor.clone().requires_grad_() for tensor in ATTENTION)
-    with Watch():
+    with Watch(torch.float16):
         scaled_dot_product_attention(query, key, value, is_causal=True).sum().backward()
     assert aten._scaled_dot_product_flash_attention_for_cpu.default in seen
     assert aten._scaled_dot_product_flash_attention_for_cpu_backward.default in seen
@@ -125,22 +130,22 @@ def test_attention_goes_through_the_caught_kernel() -> None:
 
 def test_attention_keeps_its_statistics_in_fp32() -> None:
     kernel = aten._scaled_dot_product_flash_attention_for_cpu
-    with Upcast():
+    with Upcast(torch.float16):
         _, statistics = kernel(*ATTENTION, 0.0, True)
     assert torch.equal(statistics, kernel(*[tensor.float() for tensor in ATTENTION], 0.0, True)[1])
 
 
 def test_overflow_is_kept() -> None:
-    with Upcast():
+    with Upcast(torch.float16):
         products = torch.tensor([[65504.0], [32760.0]]).half() @ torch.tensor([[2.0]]).half()
     assert products.flatten().tolist() == [torch.inf, torch.inf]  # 2 x 32760 = 65520, the first to round to infinity
-    with Upcast():
+    with Upcast(torch.float16):
         assert (torch.tensor([[32752.0]]).half() @ torch.tensor([[2.0]]).half()).item() == 65504.0
 
 
 def test_underflow_is_kept() -> None:
     tiny = torch.tensor([[2.0**-13]]).half()
-    with Upcast():
+    with Upcast(torch.float16):
         assert (tiny @ torch.tensor([[2.0**-11]]).half()).item() == 2.0**-24
         assert (tiny @ torch.tensor([[2.0**-12]]).half()).item() == 0.0  # 2^-25 is a tie, and rounds to even
 
@@ -149,12 +154,12 @@ def test_underflow_is_kept() -> None:
 def test_leaves_other_precisions_alone(dtype: torch.dtype) -> None:
     left, right = draw(16, 32).to(dtype), draw(32, 8).to(dtype)
     expected = left @ right
-    with Upcast():
+    with Upcast(torch.float16):
         product = left @ right
     assert product.dtype is dtype
     assert torch.equal(product, expected)
 
 
 def test_operands_of_mixed_precision_are_refused_as_ever() -> None:
-    with Upcast(), pytest.raises(RuntimeError, match="dtype"):
+    with Upcast(torch.float16), pytest.raises(RuntimeError, match="dtype"):
         draw(2, 2) @ torch.ones(2, 2)

@@ -138,8 +138,8 @@ def refuse_mixture(first: dict[str, tuple[str, str]], member: Member, summary: S
     """
     effective = summary.effective
     values = {f"workload {member.workload!r}: data": effective.data, "device": effective.device}
-    if effective.precision == "fp16":
-        values["FP16 backend"] = effective.backend
+    if effective.precision in ("fp16", "bf16"):
+        values[f"{effective.precision.upper()} backend"] = effective.backend
     for what, value in values.items():
         first_id, first_value = first.setdefault(what, (summary.run_id, value))
         if value != first_value:

@@ -122,13 +122,13 @@ def read_found(folder: Path, plan: Roster) -> tuple[dict[str, Counter[str]], dic
 def said(summary: Summary) -> dict[str, str]:
     """Return what one run says of where and how it was computed."""
     environment = summary.environment
-    fp16 = {"fp16_backend": summary.effective.backend} if summary.effective.precision == "fp16" else {}
-    return fp16 | {
+    precision, backend = summary.effective.precision, summary.effective.backend
+    half = {"backend": f"{precision.upper()} {backend}"} if precision in ("fp16", "bf16") else {}
+    return half | {
         **{name: str(getattr(environment, name)) for name in ENVIRONMENT},
         "cpu_features": ", ".join(environment.cpu_features) or "none",
         "clean": "yes" if environment.clean else "no",
         "device_kind": summary.effective.device,
-        "backend": summary.effective.backend,
         "status": summary.status,
     }
 
@@ -145,7 +145,7 @@ def study_values(plan: Roster, found: Mapping[str, Counter[str]]) -> Iterator[tu
     yield "study.threads", number(plan.study.threads)
     for name in (*ENVIRONMENT, "cpu_features", "clean", "device_kind"):
         yield f"study.{name}", distinct(found[name])
-    yield "study.backend", distinct(found.get("fp16_backend") or found["backend"])
+    yield "study.backend", distinct(found.get("backend") or ["native"])
 
 
 def workload_values(workload: Workload, arms: pd.DataFrame) -> Iterator[tuple[str, str]]:

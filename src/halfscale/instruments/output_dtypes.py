@@ -83,7 +83,7 @@ def measure(spec: OutputDtypesSpec, batch: Batch, data: str, device: DeviceType,
     """Take one forward and backward pass as training does, and return what it gave."""
     if not has_precision(device, precision):
         return unavailable(device, precision, "this device has no such precision")
-    backend = choose_backend(spec.backend, device)
+    backend = choose_backend(spec.backend, device, precision)
     scaler = make_scaler(NoLossScaling(kind="none"), device)
     effective = describe_effective(device, precision, precision, backend, scaler, data)
     model = build_fp32_model(spec.model, spec.model_args, spec.seed)

@@ -88,7 +88,7 @@ def probe_length(spec: ProbeSpec) -> int:
 def effective_of(run: Run, precision: Precision) -> Effective:
     """Return what torch says is in effect under a precision."""
     scaler = make_scaler(NoLossScaling(kind="none"), run.device)
-    backend = choose_backend(run.spec.backend, run.device)
+    backend = choose_backend(run.spec.backend, run.device, precision)
     return describe_effective(run.device, precision, precision, backend, scaler, run.data.fingerprint)
 
 

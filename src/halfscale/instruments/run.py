@@ -68,7 +68,7 @@ def prepare(spec: RunSpec) -> Run:
     scaling = spec.loss_scaling if precision == spec.precision else NoLossScaling(kind="none")
     scaler = make_scaler(scaling, device)
     effective = describe_effective(
-        device, precision, spec.precision, choose_backend(spec.backend, device), scaler, data.fingerprint
+        device, precision, spec.precision, choose_backend(spec.backend, device, precision), scaler, data.fingerprint
     )
     telemetry = Telemetry(model, device, precision)
     sampler = Sampler(optimizer.param_groups[0]["params"], spec.sample_every, device)

@@ -26,7 +26,7 @@ from halfscale.instruments.data_sheet import data_sheet
 from halfscale.instruments.describe import describe_environment
 from halfscale.instruments.timed_step import Prepared, allow_compilations, prepare_variant, settle
 from halfscale.instruments.watch_gpu import watched_gpu
-from halfscale.machine.devices import be_fast, has_native_bf16, has_native_fp16, has_precision
+from halfscale.machine.devices import be_fast, has_native, has_precision
 from halfscale.numerics.precision import DeviceType, choose_device
 from halfscale.study.sealed import write_sealed
 from halfscale.study.sources import instrument_digest
@@ -128,8 +128,7 @@ def status_of(variant: Variant, spec: ThroughputSpec, device: DeviceType) -> Sta
     """Return whether a variant is timed here, and if not why."""
     if not has_precision(device, variant.precision):
         return "unavailable"
-    has_units = {"fp16": has_native_fp16, "bf16": has_native_bf16}.get(variant.precision, lambda device: True)
-    return "timed" if has_units(device) or spec.emulated else "numerics only"
+    return "timed" if has_native(device, variant.precision) or spec.emulated else "numerics only"
 
 
 def warm_up(prepared: Prepared, clock: Clock, least: int) -> tuple[int, bool]:

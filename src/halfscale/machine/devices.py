@@ -50,6 +50,12 @@ def has_native_bf16(device: Literal["cpu", "cuda"]) -> bool:
     return any(feature in cpu_features() for feature in ("avx512_bf16", "amx_bf16", "bf16"))
 
 
+def has_native(device: Literal["cpu", "cuda"], precision: str) -> bool:
+    """Say whether the device multiplies matrices of a precision in hardware; of any but FP16 and BF16 it does."""
+    asked = {"fp16": has_native_fp16, "bf16": has_native_bf16}.get(precision)
+    return asked is None or asked(device)
+
+
 def device_name(device: Literal["cpu", "cuda"]) -> str:
     """Return the device's name as it reports it."""
     if device == "cuda":
@@ -84,6 +90,9 @@ def be_deterministic(threads: int) -> None:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS sums in a fixed order only with this
     os.environ["ONEDNN_DEFAULT_FPMATH_MODE"] = "STRICT"  # else a CPU with AMX may compute FP32 products in BF16
     torch.use_deterministic_algorithms(True)
+    # On by default with the above, and a tenth of a ResNet-50 step: every new tensor would be filled with NaN first, in
+    # case that something reads what it did not write.
+    torch.utils.deterministic.fill_uninitialized_memory = False
     torch.backends.cudnn.benchmark = False  # autotuning may choose another algorithm each time
     torch.set_num_threads(threads)
 

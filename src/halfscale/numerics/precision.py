@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 
 from halfscale.errors import UserError
-from halfscale.machine.devices import has_cuda, has_native_fp16, has_precision
+from halfscale.machine.devices import has_cuda, has_native, has_precision
 from halfscale.numerics.upcast import Upcast
 
 DeviceType = Literal["cpu", "cuda"]
@@ -46,12 +46,12 @@ def choose_precision(asked: Precision, fallback: Literal["none", "fp32"], device
     )
 
 
-def choose_backend(asked: Literal["auto", "native", "upcast"], device: DeviceType) -> Backend:
-    """Return how FP16 products are computed: native on CUDA, on a CPU as asked, auto by what the CPU has."""
-    if device == "cuda":
+def choose_backend(asked: Literal["auto", "native", "upcast"], device: DeviceType, precision: Precision) -> Backend:
+    """Return how a precision's products are computed: on a CPU those of 16 bits as asked, auto by what the CPU has."""
+    if device == "cuda" or precision not in AUTOCAST:
         return "native"
     if asked == "auto":
-        return "native" if has_native_fp16(device) else "upcast"
+        return "native" if has_native(device, precision) else "upcast"
     return asked
 
 
@@ -65,8 +65,8 @@ def autocast(precision: Precision, device: DeviceType) -> torch.autocast:
 
 
 def arithmetic(precision: Precision, backend: Backend) -> AbstractContextManager:
-    """Return the context in which forward and backward passes run: the upcast backend for FP16, if chosen."""
-    return Upcast() if precision == "fp16" and backend == "upcast" else nullcontext()
+    """Return the context in which forward and backward passes run: that of the upcast backend, if chosen."""
+    return Upcast(AUTOCAST[precision]) if backend == "upcast" else nullcontext()
 
 
 def set_tf32(enabled: bool) -> None:

@@ -1,10 +1,10 @@
-"""FP16 matrix arithmetic on CPUs that have no FP16 units.
+"""FP16 and BF16 matrix arithmetic on CPUs that have no units for it.
 
-PyTorch's own FP16 convolutions and matrix products are ten to twenty times slower than FP32 on such CPUs. The
-`upcast` backend computes just those kernels in FP32 on the same FP16 operands and rounds each result once to FP16.
-That is what a tensor core does (FP16 operands, FP32 accumulation, one rounding), up to the order of summation.
-Everything else stays real: autocast's decisions, FP16 activations and their memory, elementwise FP16 kernels,
-the loss scale, overflow and underflow.
+PyTorch's own 16-bit convolutions and matrix products are many times slower than FP32 on such CPUs: ten to twenty times
+in FP16, five in BF16 without AVX-512. The `upcast` backend computes just those kernels in FP32 on the same 16-bit
+operands and rounds each result once. That is what a tensor core does (16-bit operands, FP32 accumulation, one rounding),
+up to the order of summation. Everything else stays real: autocast's decisions, 16-bit activations and their memory,
+elementwise 16-bit kernels, the loss scale, overflow and underflow.
 """
 
 from typing import Any
@@ -34,32 +34,33 @@ MATRIX_KERNELS = frozenset(
 
 
 class Upcast(TorchDispatchMode):
-    """Within this context, FP16 matrix kernels on the CPU are computed in FP32 and rounded once to FP16.
+    """Within this context, matrix kernels of a 16-bit dtype on the CPU are computed in FP32 and rounded once to it.
 
-    Autograd's backward pass runs within it too when it is called there. FP32 and BF16 kernels are left alone.
+    Autograd's backward pass runs within it too when it is called there. Kernels of other dtypes are left alone.
     """
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.dtype = dtype
 
     def __torch_dispatch__(self, kernel: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if kernel not in MATRIX_KERNELS or not is_half(args[0]) or not is_half(args[1]):
+        if kernel not in MATRIX_KERNELS or not self.catches(args[0]) or not self.catches(args[1]):
             return kernel(*args, **kwargs)  # operands of mixed precision are for torch to refuse
-        result = kernel(*map(widen, args), **{key: widen(value) for key, value in kwargs.items()})
+        result = kernel(*map(self.widen, args), **{key: self.widen(value) for key, value in kwargs.items()})
         if kernel is aten._scaled_dot_product_flash_attention_for_cpu.default:
-            # The log-sum-exp that attention saves for its backward pass is FP32 in the FP16 kernel too.
+            # The log-sum-exp that attention saves for its backward pass is FP32 in the 16-bit kernel too.
             output, logsumexp = result
-            return round_to_half(output), logsumexp
-        return tuple(map(round_to_half, result)) if isinstance(result, tuple) else round_to_half(result)
+            return self.round(output), logsumexp
+        return tuple(map(self.round, result)) if isinstance(result, tuple) else self.round(result)
 
+    def catches(self, value: Any) -> bool:
+        return isinstance(value, torch.Tensor) and value.dtype is self.dtype
 
-def is_half(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.dtype is torch.float16
+    def widen(self, value: Any) -> Any:
+        """Return a 16-bit tensor as FP32, exactly; anything else as it is."""
+        return value.float() if self.catches(value) else value
 
-
-def widen(value: Any) -> Any:
-    """Return an FP16 tensor as FP32, exactly; anything else as it is."""
-    return value.float() if is_half(value) else value
-
-
-def round_to_half(value: Any) -> Any:
-    """Return an FP32 tensor rounded to nearest FP16; anything else as it is."""
-    return value.half() if isinstance(value, torch.Tensor) and value.dtype is torch.float32 else value
+    def round(self, value: Any) -> Any:
+        """Return an FP32 tensor rounded to the nearest of 16 bits; anything else as it is."""
+        return value.to(self.dtype) if isinstance(value, torch.Tensor) and value.dtype is torch.float32 else value

@@ -25,7 +25,7 @@ class Study(Model):
     device: Literal["auto", "cpu", "cuda"] = "cpu"
     """auto takes the GPU where there is one. Results of the two are never pooled."""
     backend: Literal["auto", "native", "upcast"] = "auto"
-    """How a CPU computes FP16 products; auto takes native where the CPU has AMX-FP16. Ignored on CUDA."""
+    """How a CPU computes products in FP16 and BF16; auto takes native where it has units for it. Ignored on CUDA."""
     threads: Annotated[int, Field(gt=0, le=1024)] = 1
     """CPU threads of one run. One keeps results independent of the core count."""
     seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=1)]
