@@ -19,6 +19,9 @@ shell.prefix(f"set -euo pipefail; PATH={shlex.quote(os.path.dirname(sys.executab
 TUNABLES = "glibc.malloc.trim_threshold=8589934592:glibc.malloc.mmap_threshold=4294967296:glibc.malloc.hugetlb=1"
 
 
+# What is measured goes before the tables and figures: they are short, and fill the cores to the end.
+MEASUREMENT = 1
+
 # All cores of this machine. Jobs of a cluster run elsewhere: profiles/slurm says how many they take.
 ALL_CORES = workflow.resource_settings.cores or 1
 

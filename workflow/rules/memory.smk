@@ -6,6 +6,7 @@ rule memory:
         f"{FOLDER}/memory/{{case}}/memory.json",
     log:
         f"{FOLDER}/logs/memory/{{case}}.log",
+    priority: MEASUREMENT
     conda:
         ENVIRONMENT
     resources:

@@ -6,6 +6,7 @@ rule output_dtypes:
         f"{FOLDER}/output_dtypes/{{workload}}/output_dtypes.json",
     log:
         f"{FOLDER}/logs/output_dtypes/{{workload}}.log",
+    priority: MEASUREMENT
     conda:
         ENVIRONMENT
     resources:

@@ -7,6 +7,7 @@ rule practices:
         record=f"{FOLDER}/practices/{{case}}/practices.json",
     log:
         f"{FOLDER}/logs/practices/{{case}}.log",
+    priority: MEASUREMENT
     conda:
         ENVIRONMENT
     threads: STUDY.threads

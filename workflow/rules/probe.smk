@@ -7,6 +7,7 @@ rule probe:
         record=f"{FOLDER}/probe/{{workload}}/probe.json",
     log:
         f"{FOLDER}/logs/probe/{{workload}}.log",
+    priority: MEASUREMENT
     conda:
         ENVIRONMENT
     threads: STUDY.threads

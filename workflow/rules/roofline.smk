@@ -6,6 +6,7 @@ rule roofline:
         f"{FOLDER}/roofline/{{case}}/roofline.json",
     log:
         f"{FOLDER}/logs/roofline/{{case}}.log",
+    priority: MEASUREMENT
     conda:
         ENVIRONMENT
     resources:

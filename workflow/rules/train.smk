@@ -30,8 +30,7 @@ for number, seeds in enumerate(JOBS):
             f"{FOLDER}/logs/train/{{cell}}_seed{'-'.join(seeds)}.log",
         benchmark:
             f"{FOLDER}/benchmarks/train/{{cell}}_seed{'-'.join(seeds)}.tsv"
-        # Before what is shorter, which then fills the cores to the end.
-        priority: 1
+        priority: MEASUREMENT
         conda:
             ENVIRONMENT
         threads: STUDY.threads
