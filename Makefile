@@ -28,7 +28,7 @@ study: .venv/ready latex
 	@sh workflow/scripts/study.sh $(BIN) $(CORES) "$(CONFIG)"
 
 test: .venv/ready latex
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 test-cluster: .venv/ready
 	@tests/cluster/run.sh $(BIN)/python

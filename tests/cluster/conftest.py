@@ -3,12 +3,14 @@
 Only run.sh runs the files beside this one: their names tell pytest nothing, so that it collects none by itself.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 sys.path.append(str(Path(__file__).parent))  # so that tests can import through_slurm
 
@@ -21,15 +23,18 @@ def folder(tmp_path: Path) -> Iterator[Callable[[str], Folder]]:
     folders = []
 
     def make(name: str) -> Folder:
-        path = tmp_path / name
-        path.mkdir()
-        (path / "mine.py").write_text(TRAINING, encoding="utf-8")
-        folders.append(Folder(path))
+        folders.append(make_folder(tmp_path / name))
         return folders[-1]
 
     yield make
     for folder in folders:
         folder.stop()
+
+
+def make_folder(path: Path) -> Folder:
+    path.mkdir()
+    (path / "mine.py").write_text(TRAINING, encoding="utf-8")
+    return Folder(path)
 
 
 @pytest.fixture
@@ -46,12 +51,16 @@ def one_run(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def undisturbed(folder: Callable[[str], Folder], one_run: Path) -> Callable[[], dict[str, bytes]]:
-    """A function that runs the study of one run here, without Slurm, and returns its tables."""
+def undisturbed(one_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], dict[str, bytes]]:
+    """A function that returns the tables of the study of one run, which is run once here, without Slurm, for all tests."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
-    def run() -> dict[str, bytes]:
-        here = folder("undisturbed")
-        assert here.run(*LOCAL, "results/smoke/tables/arms.csv", "--configfile", one_run) == 0, here.said()
+    def tables() -> dict[str, bytes]:
+        path = shared / "undisturbed"
+        with FileLock(shared / "undisturbed.lock"):
+            here = Folder(path) if path.exists() else make_folder(path)
+            assert here.run(*LOCAL, "results/smoke/tables/arms.csv", "--configfile", one_run) == 0, here.said()
         return here.tables()
 
-    return run
+    return tables
