@@ -172,7 +172,6 @@ def trace_step(step: Step, precision: Predicted, accounting: Accounting, batch_s
         TrainingError: it has nothing to train, or it looks at the values of tensors.
     """
     collecting = gc.isenabled()
-    gc.collect()
     gc.disable()  # what is freed must be so because nothing holds it, at the same place in every trace
     try:
         # On CUDA torch takes foreach by itself, but for real tensors alone.
