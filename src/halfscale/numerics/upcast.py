@@ -1,7 +1,7 @@
 """FP16 and BF16 matrix arithmetic on CPUs that have no units for it.
 
-PyTorch's own 16-bit convolutions and matrix products are many times slower than FP32 on such CPUs: ten to twenty times
-in FP16, five in BF16 without AVX-512. The `upcast` backend computes just those kernels in FP32 on the same 16-bit
+PyTorch's own 16-bit convolutions and matrix products are many times slower than FP32 on such CPUs: a step takes six to
+thirteen times as long. The `upcast` backend computes just those kernels in FP32 on the same 16-bit
 operands and rounds each result once. That is what a tensor core does (16-bit operands, FP32 accumulation, one rounding),
 up to the order of summation. Everything else stays real: autocast's decisions, 16-bit activations and their memory,
 elementwise 16-bit kernels, the loss scale, overflow and underflow.
