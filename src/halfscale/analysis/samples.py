@@ -182,17 +182,20 @@ def sample_rows(
     """
     names = ["moved", "lost_bf16", "lost_fp16", "update_ratio", "headroom", "sharpness"]
     scalars = samples[names].astype("float64").to_dict("records")
-    for index, (step, exponents) in enumerate(zip(samples["step"], samples["exponents"], strict=True)):
-        elements, zero, row = int(exponents.sum()), int(exponents[0]), scalars[index]
+    counts = np.stack(samples["exponents"].tolist())
+    tiny = counts[:, 1 : FLUSHED + BIAS]
+    columns = (each.tolist() for each in (samples["step"], counts.sum(axis=1), counts[:, 0], tiny.sum(axis=1)))
+    for index, (step, elements, zero, below) in enumerate(zip(*columns, strict=True)):
+        row = scalars[index]
         moved = row["moved"]
         yield {
             "workload": member.workload,
             "arm": member.arm,
             "seed": member.seed,
-            "step": int(step),
+            "step": step,
             "elements": elements,
             "zero": zero / elements,
-            "below_fp16": share(int(exponents[1 : FLUSHED + BIAS].sum()), elements - zero),
+            "below_fp16": share(below, elements - zero),
             "moved": known(moved / elements),
             "lost_bf16": share(row["lost_bf16"], moved),
             "lost_fp16": share(row["lost_fp16"], moved),
@@ -203,7 +206,7 @@ def sample_rows(
 
 def known(value: float) -> float | None:
     """Return a value as CSV holds it: nothing for NaN."""
-    return None if np.isnan(value) else value
+    return None if math.isnan(value) else value
 
 
 def share(count: float, of: float) -> float | None:
