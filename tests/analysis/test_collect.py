@@ -287,19 +287,20 @@ def test_each_event_is_counted_apart():
 
 
 @pytest.mark.parametrize(
-    ("what", "change"),
+    ("what", "arm", "change"),
     [
-        ("device", {"device": "cuda"}),
-        ("FP16 backend", {"backend": "native"}),
-        ("workload 'resnet50': data", {"data": "0" * 64}),
+        ("device", "fp16-init-2e24", {"device": "cuda"}),
+        ("FP16 backend", "fp16-init-2e24", {"backend": "native"}),
+        ("BF16 backend", "bf16", {"backend": "upcast"}),
+        ("workload 'resnet50': data", "fp16-init-2e24", {"data": "0" * 64}),
     ],
 )
-def test_runs_that_must_not_be_compared_are_refused(small, what, change):
-    spec, run = first_run(small, "fp16-init-2e24")
+def test_runs_that_must_not_be_compared_are_refused(small, what, arm, change):
+    spec, run = first_run(small, arm)
     key = next(iter(change))
     old = json.loads((run / "summary.json").read_text())["effective"][key]
     edit_summary(run, effective=change)
-    refused(small, what, spec.run_id, f"{spec.run_id} has {change[key]}", f"has {old}")
+    refused(small, what, f"{spec.run_id} has {change[key]}", f"has {old}")
 
 
 def test_csv_reads_back_exactly(tmp_path):
