@@ -4,6 +4,7 @@ import math
 import shutil
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 from halfscale.analysis.claims_tables import write_claims_tables
@@ -71,6 +72,12 @@ def test_definitions_of_a_study_that_has_little(measured):
     for name in ("studytwin", "studyintervals", "studyshortinterval"):
         assert rf"\{name}false" in plain
     assert r"\studyscaling}{with one setting of" in definitions(with_arms(measured, "fp32", "fp16"))
+
+
+def test_definitions_say_whether_there_is_a_speed_up_to_show(measured):
+    timed = pd.DataFrame({"speedup": [float("nan"), 1.2]})
+    for variants, word in ((timed, "true"), (timed[:1], "false"), (None, "false")):
+        assert rf"\studyspeedup{word}" in definitions(replace(measured, variants=variants))
 
 
 def with_arms(measured, *names, **settings):

@@ -11,7 +11,7 @@ RULE = (
     "measurements; refuted where it is more in all; else inconclusive."
 )
 TABLES = ("runs", "throughput")
-SHOWN = ("fig:speedup", "tab:throughput")
+SHOWN = ("fig:step_phases", "tab:throughput")
 
 
 def judge(tables: Tables, thresholds: Claims) -> Verdict:

@@ -71,6 +71,7 @@ def definitions(measured: Measured) -> str:
         "studydtypes": bool(plan.output_dtypes),
         "studyprobe": bool(plan.probe),
         "studythroughput": bool(plan.throughput),
+        "studyspeedup": measured.variants is not None and bool(measured.variants["speedup"].notna().any()),
         "studyroofline": bool(plan.roofline),
         "studymemory": bool(plan.memory),
         "studypractices": bool(plan.practices),
