@@ -35,6 +35,8 @@ STAGES = {
     "collect": ["collect", "."],
     "tables": ["tables", "."],
     "samples": ["tables", ".", "--of", "samples"],
+    "published": ["tables", ".", "--of", "published"],
+    "claims": ["tables", ".", "--of", "claims"],
     "macros": ["macros", "."],
     **{figure: ["figure", ".", figure] for figure in FIGURES},
 }

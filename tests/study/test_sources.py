@@ -7,7 +7,7 @@ import pytest
 
 from halfscale.study.config import Study
 from halfscale.study.runs import plan_study
-from halfscale.study.sources import PACKAGE, closure, run_digest, sources_digest
+from halfscale.study.sources import PACKAGE, closure, instrument_digest, run_digest, sources_digest
 
 FILES = {
     "__init__.py": "",
@@ -111,6 +111,8 @@ def test_an_edit_of_a_figure_retrains_nothing_and_one_of_the_loop_does(tmp_path)
 
 
 def digest_of_run(settings) -> str:
+    """The digest as a new process takes it."""
+    instrument_digest.cache_clear()
     return run_digest(next(iter(plan_study(Study.model_validate(settings)).runs.values())))
 
 

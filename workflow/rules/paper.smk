@@ -4,7 +4,8 @@
 rule macros:
     input:
         plan=rules.plan.output,
-        records=run_records,
+        # Stands for the records of the runs too, of which there may be thousands: it is newer than all of them.
+        runs=rules.collect.output.runs,
         arms=rules.tables.output.arms,
         samples=rules.sample_tables.output,
         published=rules.published_tables.output.csv,

@@ -35,10 +35,12 @@ def run_digest(spec: RunSpec) -> str:
     return instrument_digest("halfscale.instruments.train", spec.model, spec.data)
 
 
+@cache
 def instrument_digest(instrument: str, model: str, data: str | None) -> str:
     """Return the SHA-256, in hex, over every source that decides what an instrument computes.
 
-    That is the instrument with all it imports, and the files of the model and the data, the user's own included.
+    That is the instrument with all it imports, and the files of the model and the data, the user's own included. Taken
+    once a process, like sources_digest.
 
     Args:
         instrument: the module's full name.
@@ -91,6 +93,7 @@ def closure(modules: Iterable[str], package: Path = PACKAGE) -> list[Path]:
     return sorted(found)
 
 
+@cache
 def files_of(module: str, package: Path) -> list[Path]:
     """Return the files that importing a module runs: its own and its packages'; none if it is no module of ours."""
     parts = module.split(".")
@@ -102,6 +105,7 @@ def files_of(module: str, package: Path) -> list[Path]:
     return [own, *(parent for parent in parents if parent.is_file())]
 
 
+@cache
 def imports_of(file: Path, package: Path) -> list[str]:
     """Return the full name of everything a file imports; `from a import b` may name the module a or a.b."""
     names: list[str] = []
