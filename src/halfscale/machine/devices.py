@@ -92,7 +92,7 @@ def be_deterministic(threads: int) -> None:
     torch.use_deterministic_algorithms(True)
     # On by default with the above, and a tenth of a ResNet-50 step: every new tensor would be filled with NaN first, in
     # case that something reads what it did not write.
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.backends.cudnn.benchmark = False  # autotuning may choose another algorithm each time
     torch.set_num_threads(threads)
 
