@@ -245,14 +245,34 @@ def test_a_committed_reference_is_of_the_study_as_its_config_is_now(manifest: Pa
     assert kept["specs"] == {**{name: spec.hash for name, spec in plan.runs.items()}, **experiments}
 
 
-def test_the_verdicts_on_claims_are_left_to_the_tables_that_they_follow_from(tmp_path: Path) -> None:
-    """Some are of what is timed. The claims and their rules must be the same."""
-    header = "id,verdict,statement,estimate,rule\n"
+@pytest.mark.parametrize(
+    ("before", "now", "verdict"),
+    [
+        # What is timed may come out otherwise, but not what it is held to.
+        ("1,refuted,1.3,by its interval,tables/throughput.csv", "1,inconclusive,1.1,by its interval,", "same"),
+        ("1,refuted,1.3,by its interval,tables/throughput.csv", "1,refuted,1.3,by another rule,", "different"),
+        (
+            "2,supported,0.9,by the rest,tables/practices.csv",
+            "2,supported,0.9,by the rest,tables/practices.csv",
+            "same",
+        ),
+        (
+            "2,supported,0.9,by the rest,tables/practices.csv",
+            "2,refuted,0.9,by the rest,tables/practices.csv",
+            "different",
+        ),
+        (
+            "2,supported,0.9,by the rest,tables/practices.csv",
+            "2,supported,0.8,by the rest,tables/practices.csv",
+            "different",
+        ),
+    ],
+)
+def test_what_becomes_of_a_claim_is_compared_unless_it_is_of_time(
+    tmp_path: Path, before: str, now: str, verdict: str
+) -> None:
+    header = "id,verdict,estimate,rule,table,finding\n"
     reference, own = tmp_path / "claims.csv", tmp_path / "own.csv"
-    reference.write_text(f"{header}no-tensor-cores,refuted,it is no faster,1.3,by its interval\n", encoding="utf-8")
-    for row, verdict in (
-        ("no-tensor-cores,inconclusive,it is no faster,1.1,by its interval", "same"),
-        ("no-tensor-cores,refuted,it is no faster,1.3,by another rule", "different"),
-    ):
-        own.write_text(f"{header}{row}\n", encoding="utf-8")
-        assert compare(reference, own, 0.0).verdict == verdict
+    reference.write_text(f"{header}{before},in words\n", encoding="utf-8")
+    own.write_text(f"{header}{now},in other words\n", encoding="utf-8")
+    assert compare(reference, own, 0.0).verdict == verdict

@@ -53,6 +53,7 @@ if ! "$bin/snakemake" "$@"; then
 fi
 
 echo
+grep -h "^Blocks differ" "$study"/logs/throughput/*.log 2>/dev/null | sort -u || true
 if [ -f "$study/paper.pdf" ]; then
     echo "Paper:    $study/paper.pdf"
 fi

@@ -21,7 +21,7 @@ def judge(tables: Tables, thresholds: Claims) -> Verdict:
     if rows.empty:
         return untestable(
             "No 16-bit format that the device has was timed beside FP32.",
-            "`experiments.throughput`, with `emulated: false`",
+            "a device that has units for BF16 or FP16 and no tensor cores, with `experiments.throughput`",
         )
     if device_of(tables) == "cuda" and (rows["units"] >= thresholds.units).any():
         return untestable("This GPU has tensor cores.", "a CPU, or a GPU without them")
