@@ -1,13 +1,14 @@
 """What a format and a loss scale make of a gradient, held against the FP32 gradient of the same batch."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 PART = 2**16
-"""Elements whose products are summed in FP32."""
+"""Elements that are compared at a time, and whose products are summed in FP32."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,9 @@ class Reference:
         # To a largest element of about 1, exactly: else the squares of small gradients are no FP32 numbers.
         self.unit = 2.0 ** -math.frexp(self.largest)[1] if 0 < self.largest < math.inf else 1.0
         self.in_units = (gradient * self.unit).flatten()
-        self.zero = gradient == 0
+        self.zero = (gradient == 0).flatten()
         self.zeros = int(self.zero.sum())
-        self.squared = dot(self.in_units, self.in_units) / self.unit**2
+        self.squared = total([torch.dot(part, part) for part in self.in_units.split(PART)]) / self.unit**2
 
 
 def compare(gradient: Tensor, reference: Reference, scale: float, smallest_normal: float) -> Compared:
@@ -91,27 +92,37 @@ def compare(gradient: Tensor, reference: Reference, scale: float, smallest_norma
         scale: the loss scale, a power of two, so that dividing by it is exact.
         smallest_normal: of the format that the gradient went through; 0 where there is none to fall below.
     """
-    magnitude = gradient.abs()
-    zero = magnitude == 0
-    own = (gradient * (reference.unit / scale)).flatten()
+    # Part by part, each of which stays in the processor's cache while all is asked of it.
+    parts = zip(gradient.flatten().split(PART), reference.in_units.split(PART), reference.zero.split(PART), strict=True)
+    found = [compare_part(*part, reference.unit / scale, smallest_normal) for part in parts]
+    largest, flushed, subnormal, squared_error, squared_own, product = zip(*found, strict=True)
     return Compared(
         elements=gradient.numel(),
         squared=reference.squared,
         largest=reference.largest,
-        overflow=not bool(torch.isfinite(magnitude.max())),  # max keeps NaN
-        squared_own=dot(own, own) / reference.unit**2,
-        product=dot(own, reference.in_units) / reference.unit**2,
+        overflow=not bool(torch.isfinite(torch.stack(largest).max())),  # max keeps NaN
+        squared_error=total(squared_error) / reference.unit**2,
+        squared_own=total(squared_own) / reference.unit**2,
+        product=total(product) / reference.unit**2,
         true_zero=reference.zeros,
-        flushed=int((zero & ~reference.zero).sum()),
-        subnormal=int((magnitude < smallest_normal).sum()) - int(zero.sum()) if smallest_normal else 0,
-        squared_error=dot(own.sub_(reference.in_units), own) / reference.unit**2,
+        flushed=int(torch.stack(flushed).sum()),
+        subnormal=int(torch.stack(subnormal).sum()),
     )
 
 
-def dot(left: Tensor, right: Tensor) -> float:
-    """Return a scalar product. Its parts are summed in FP64."""
-    return float(
-        torch.stack([torch.dot(*parts) for parts in zip(left.split(PART), right.split(PART), strict=True)])
-        .double()
-        .sum()
-    )
+def compare_part(
+    gradient: Tensor, in_units: Tensor, was_zero: Tensor, factor: float, smallest_normal: float
+) -> tuple[Tensor, ...]:
+    """Return of a part, on its device: largest |gradient|, flushed, subnormal, and the three sums of products."""
+    magnitude = gradient.abs()
+    zero = magnitude == 0
+    subnormal = (magnitude < smallest_normal) & ~zero
+    own = gradient * factor
+    squared_own, product = torch.dot(own, own), torch.dot(own, in_units)
+    own -= in_units
+    return magnitude.max(), (zero & ~was_zero).sum(), subnormal.sum(), torch.dot(own, own), squared_own, product
+
+
+def total(sums: Sequence[Tensor]) -> float:
+    """Return the sum of sums over parts, in FP64."""
+    return float(torch.stack(list(sums)).double().sum())
