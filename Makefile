@@ -17,6 +17,7 @@ BIN := .venv/bin
 		|| { echo "halfscale needs Python 3.11 or newer; set PYTHON=python3.x"; exit 1; }
 	rm -f $@
 	$(PYTHON) -m venv .venv
+	@echo "Installing the environment into .venv: some minutes, PyTorch is large ..."
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	touch $@
