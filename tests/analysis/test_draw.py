@@ -126,9 +126,9 @@ def test_an_unknown_figure_is_refused_by_name(study):
 def test_parallel_rebuilds_are_the_same_bytes(drawn_twice, name):
     first, second = drawn_twice
     assert sorted(path.name for path in first.iterdir()) == sorted(
-        f"{one}.{suffix}" for one in NAMES for suffix in ("pdf", "png", "json")
+        f"{one}.{suffix}" for one in NAMES for suffix in ("pdf", "png", "json", "rst")
     )
-    for suffix in ("pdf", "png"):
+    for suffix in ("pdf", "png", "rst"):
         assert (first / f"{name}.{suffix}").read_bytes() == (second / f"{name}.{suffix}").read_bytes()
 
 
@@ -233,6 +233,7 @@ def test_a_caption_goes_on_with_what_is_true_of_this_study_s_figure(study, tmp_p
     monkeypatch.setattr(skips_by_cause, "MOST_ARMS", 4)
     draw_figure("skips_by_cause", tmp_path / "study")
     caption = json.loads((tmp_path / "study/figures/skips_by_cause.json").read_text())["caption"]
+    assert (tmp_path / "study/figures/skips_by_cause.rst").read_text() == f"{caption}\n"  # the HTML report's
     assert caption == (
         f"{skips_by_cause.CAPTION} Not all arms are shown but 2 of 4 of resnet50, 2 of 5 of transformer: "
         "thinned evenly in the order of the config; tables/arms.csv has all."

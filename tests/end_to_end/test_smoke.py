@@ -138,7 +138,8 @@ def test_one_arms_growth_interval_reruns_that_arm_and_what_depends_on_it(
 
     config = edited(tmp_path, edit)
     done = snakemake(smoke_folder, "--configfile", config, "--dry-run")
-    expected = {"plan": 1, "train": 1, "collect": 1, "tables": 1, "figure": 18, "claims": 1, "macros": 1, "all": 1}
+    names = ("plan", "train", "collect", "tables", "claims", "macros", "all")
+    expected = dict.fromkeys(names, 1) | {f"figures_{job}": 1 for job in ("stability", "numerics", "cost")}
     # The plan is new; what was timed and predicted is not.
     experiments = ("equivalence", "published")
     experiments += ("sample", "output_dtypes", "probe", "throughput", "memory", "roofline", "practices")
@@ -198,8 +199,8 @@ def test_a_threshold_of_the_claims_measures_nothing_anew(
 def test_the_paper_and_the_figures_are_the_same_bytes_when_built_again(
     smoke_folder: Path, smoke: Path, snakemake: Snakemake
 ) -> None:
-    # Of the figures a few: test_draw.py draws all of them again.
-    names = ("loss_by_arm", "operating_window", "output_dtypes")
+    # Of the figures those of one job: test_draw.py draws all of them again.
+    names = ("final_gap", "loss_by_arm", "survival")
     files = [smoke / "paper.pdf", *(smoke / "figures" / f"{name}.{end}" for name in names for end in ("pdf", "png"))]
     before = [file.read_bytes() for file in files]
     for file in files:
@@ -258,12 +259,15 @@ def test_every_figure_can_be_cited(smoke_folder: Path, tmp_path: Path) -> None:
     assert "Warning" not in (tmp_path / "page.blg").read_text(encoding="utf-8")
 
 
-def test_the_report_holds_itself(smoke_folder: Path, snakemake: Snakemake) -> None:
+def test_the_report_holds_itself(smoke: Path, smoke_folder: Path, snakemake: Snakemake) -> None:
     done = snakemake(smoke_folder, "--configfile", SMOKE, "--report", "report.html")
     assert done.returncode == 0, done.stdout
     report = (smoke_folder / "report.html").read_text(encoding="utf-8")
     for text in ("Skipped steps by cause", "Every arm", "Stability"):
         assert text in report
+    for figure in ("final_gap", "survival"):  # drawn by one job, each with a caption of its own
+        caption = (smoke / "figures" / f"{figure}.rst").read_text(encoding="utf-8")
+        assert re.search(rf'figures/{figure}\.png": {{[^{{]*{{[^{{]*"caption": "<p>{re.escape(caption[:60])}', report)
     assert not re.search(r"<(script|link)[^>]+(src|href)=.https?:", report)
 
 

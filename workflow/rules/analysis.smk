@@ -175,31 +175,31 @@ rule sample_tables:
         "halfscale tables {params.folder:q} --of samples > {log:q} 2>&1"
 
 
-rule figure:
-    input:
-        figure_files,
-        # For the sidecar, which names the devices of all runs.
-        environments=rules.collect.output.environments,
-    output:
-        pdf=f"{FOLDER}/figures/{{figure}}.pdf",
-        png=report(
-            f"{FOLDER}/figures/{{figure}}.png",
-            caption="../report/figure.rst",
-            category=figure_category,
-            subcategory="Figures",
-            labels=figure_title,
-        ),
-        sidecar=f"{FOLDER}/figures/{{figure}}.json",
-    log:
-        f"{FOLDER}/logs/figure/{{figure}}.log",
-    localrule: True
-    conda:
-        ENVIRONMENT
-    params:
-        folder=subpath(output.pdf, ancestor=2),
-        caption=figure_caption,
-        code=figure_code,
-    message:
-        "figure {output.pdf}"
-    shell:
-        "halfscale figure {params.folder:q} {wildcards.figure:q} > {log:q} 2>&1"
+for job, categories in FIGURE_JOBS.items():
+    names = [name for name in FIGURES if figure_category(name) in categories]
+    if not names:
+        continue
+
+    rule:
+        name:
+            f"figures_{job}"
+        input:
+            sorted({f"{FOLDER}/{path}" for name in names for path in figure_inputs(name)}),
+            # For the sidecars, which name the devices of all runs.
+            environments=rules.collect.output.environments,
+        output:
+            [figure_png(name) for name in names],
+            expand(f"{FOLDER}/figures/{{name}}.{{suffix}}", name=names, suffix=["pdf", "json", "rst"]),
+        log:
+            f"{FOLDER}/logs/figures_{job}.log",
+        localrule: True
+        conda:
+            ENVIRONMENT
+        params:
+            folder=subpath(output[0], ancestor=2),
+            names=names,
+            code=sources_digest(["halfscale.analysis.draw", *(f"halfscale.analysis.figures.{name}" for name in names)]),
+        message:
+            f"figures_{job}: {', '.join(names)}"
+        shell:
+            "halfscale figure {params.folder:q} {params.names:q} > {log:q} 2>&1"

@@ -78,11 +78,31 @@ ENVIRONMENT = os.path.join(workflow.basedir, "environment.yml").replace("{", "{{
 PAPER = os.path.relpath(os.path.join(workflow.basedir, "paper"))
 
 
+# Categories of the HTML report, by the table that a figure reads first.
+CATEGORIES = {
+    "output_dtypes": "Autocast",
+    "predicted_skips": "Gradients",
+    "probe_scales": "Gradients",
+    "samples": "Inside the runs",
+    "exponents": "Inside the runs",
+    "practices": "Practices",
+    "throughput": "Throughput",
+    "memory": "Memory",
+    "largest_batch": "Memory",
+    "roofline": "Roofline",
+}
+# Figures that one process draws: it takes longer to start than to draw one.
+FIGURE_JOBS = {
+    "stability": ["Stability"],
+    "numerics": ["Autocast", "Gradients", "Inside the runs", "Practices"],
+    "cost": ["Throughput", "Memory", "Roofline"],
+}
+
+
 wildcard_constraints:
     run="[^/]+",
     workload="[^/]+",
     case="[^/]+",
-    figure="|".join(FIGURES),
 
 
 def study_targets():
@@ -191,37 +211,21 @@ def run_records(wildcards):
     return [f"{FOLDER}/runs/{run}/{name}" for run in PLAN.runs for name in names]
 
 
-def figure_files(wildcards):
-    return [f"{FOLDER}/{path}" for path in figure_inputs(wildcards.figure)]
+def figure_category(figure):
+    """What a figure is of, by the first table that it reads."""
+    first = os.path.basename(figure_inputs(figure)[0]).removesuffix(".csv")
+    return CATEGORIES.get(first, "Stability")
 
 
-def figure_category(wildcards):
-    of_tables = {
-        "output_dtypes": "Autocast",
-        "predicted_skips": "Gradients",
-        "probe_scales": "Gradients",
-        "samples": "Inside the runs",
-        "exponents": "Inside the runs",
-        "throughput": "Throughput",
-        "memory": "Memory",
-        "largest_batch": "Memory",
-        "roofline": "Roofline",
-        "practices": "Practices",
-    }
-    first = os.path.basename(figure_inputs(wildcards.figure)[0]).removesuffix(".csv")
-    return of_tables.get(first, "Stability")
-
-
-def figure_title(wildcards):
-    return {"what": figure_text(wildcards.figure, "TITLE")}
-
-
-def figure_caption(wildcards):
-    return figure_text(wildcards.figure, "CAPTION")
-
-
-def figure_code(wildcards):
-    return sources_digest(["halfscale.analysis.draw", f"halfscale.analysis.figures.{wildcards.figure}"])
+def figure_png(figure):
+    """A figure as the HTML report shows it: with the caption that was written when it was drawn."""
+    return report(
+        f"{FOLDER}/figures/{figure}.png",
+        caption=os.path.abspath(f"{FOLDER}/figures/{figure}.rst"),
+        category=figure_category(figure),
+        subcategory="Figures",
+        labels={"what": figure_text(figure, "TITLE")},
+    )
 
 
 def paper_sources(wildcards):

@@ -1,4 +1,7 @@
-"""Draw a figure from a study's tables and traces: PDF for the paper, PNG for the web, a JSON sidecar for provenance."""
+"""Draw a figure from a study's tables and traces.
+
+PDF for the paper, PNG for the web, a JSON sidecar for provenance, and its caption as the HTML report takes it.
+"""
 
 import json
 import shlex
@@ -19,7 +22,7 @@ class FigureError(UserError, ValueError):
 
 
 def draw_figure(name: str, folder: Path) -> None:
-    """Draw one figure of the study in `folder`: figures/<name>.pdf, .png and .json.
+    """Draw one figure of the study in `folder`: figures/<name>.pdf, .png, .json and .rst.
 
     Same inputs, same bytes: no time stamp, and only fonts that ship with matplotlib.
 
@@ -45,23 +48,21 @@ def draw_figure(name: str, folder: Path) -> None:
             figure.savefig(path, metadata={"CreationDate": None})
         with whole_file(target / f"{name}.png") as path:
             figure.savefig(path)
-    write_text(
-        target / f"{name}.json",
-        json.dumps(sidecar(name, module, folder, str(figure.get_label())), indent=1, allow_nan=False) + "\n",
-    )
+    # What is true of this study's figure alone goes on where the module's caption ends.
+    caption = f"{module.CAPTION} {figure.get_label()}".strip()
+    write_text(target / f"{name}.rst", f"{caption}\n")
+    said = json.dumps(sidecar(name, module, folder, caption), indent=1, allow_nan=False)
+    write_text(target / f"{name}.json", f"{said}\n")
 
 
-def sidecar(name: str, module: ModuleType, folder: Path, more: str) -> dict[str, object]:
-    """Return what a figure shows, what it was drawn from, and how to draw it again.
-
-    `more` goes on where the module's caption ends: what is true of this study's figure alone.
-    """
+def sidecar(name: str, module: ModuleType, folder: Path, caption: str) -> dict[str, object]:
+    """Return what a figure shows, what it was drawn from, and how to draw it again."""
     commit, clean = git_commit()
     ran = read_environments(folder)
     return {
         "name": name,
         "title": module.TITLE,
-        "caption": f"{module.CAPTION} {more}".strip(),
+        "caption": caption,
         "script": f"src/halfscale/analysis/figures/{name}.py",
         "command": shlex.join(["halfscale", "figure", without_home(folder).as_posix(), name]),
         "commit": commit,

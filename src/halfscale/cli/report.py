@@ -106,7 +106,7 @@ def figure(
         typer.Argument(help="Figures to draw, such as final_gap; when left out, all that the study has tables for."),
     ] = None,
 ) -> None:
-    """Draw figures of a study: PDF, PNG and a JSON sidecar each."""
+    """Draw figures of a study: PDF, PNG, a JSON sidecar and a caption each."""
     from halfscale.analysis.collect import read_plan
     from halfscale.analysis.draw import draw_figure
     from halfscale.analysis.figures import figure_inputs, figure_names
@@ -115,7 +115,7 @@ def figure(
     drawable = (name for name in figure_names() if all((folder / path).exists() for path in figure_inputs(name)))
     for name in names or drawable:
         draw_figure(name, folder)
-        for suffix in ("pdf", "png", "json"):
+        for suffix in ("pdf", "png", "json", "rst"):
             typer.echo(folder / "figures" / f"{name}.{suffix}")
 
 
