@@ -93,8 +93,8 @@ def test_the_runs_own_threads_and_deterministic_kernels(make_spec: MakeSpec) -> 
 
 
 def test_evaluation_weighs_samples_alike(make_spec: MakeSpec) -> None:
-    """Two batches of 8 and of 7: the mean over 15 samples, and what the oracle would lose taken off."""
-    spec = make_spec(PICTURES)
+    """Two batches of 8 and of 7, twice those of training: the mean over 15 samples, less what the oracle would lose."""
+    spec = make_spec({**PICTURES, "batch_size": 4})
     run = prepare(spec)
     found = evaluate(spec, run.model, run.data, run.effective)
     batches = list(run.data.evaluation(8))

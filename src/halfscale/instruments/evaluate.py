@@ -12,6 +12,9 @@ from halfscale.study.records import Effective
 from halfscale.study.spec import RunSpec
 from halfscale.workloads.batch import Data
 
+LARGER = 2
+"""Times the training batch: nothing is kept for a backward pass, so that this fits wherever a training step does."""
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -33,7 +36,7 @@ def evaluate(spec: RunSpec, model: nn.Module, data: Data, effective: Effective) 
     model.eval()
     loss = oracle_loss = correct = 0.0
     count, has_oracle = 0, True
-    for batch in data.evaluation(spec.batch_size):
+    for batch in data.evaluation(LARGER * spec.batch_size):
         with arithmetic(effective.precision, effective.backend):
             batch_loss, logits = forward(model, batch, effective, spec.memory_format)
         size = int((batch.targets != IGNORED).sum())

@@ -162,6 +162,8 @@ def take_blocks(
     for block in range(spec.blocks):
         with no_garbage_collection():
             for position, each in enumerate(order.sample(prepared, len(prepared))):
+                each.select()
+                each.step(clock)  # the caches are this variant's again
                 for loader, steps in ((False, spec.steps), (True, max(1, spec.steps // LOADER_SHARE))):
                     for row in take_turn(each, clock, steps, loader=loader):
                         yield {"block": block, "position": position, "variant": each.variant.name, **row}
@@ -171,8 +173,6 @@ def take_blocks(
 
 def take_turn(prepared: Prepared, clock: Clock, steps: int, *, loader: bool) -> list[dict[str, Any]]:
     """Time a variant's steps, on the fixed batch or on the loader's; rows of STEPS from `loader` on."""
-    prepared.select()
-    prepared.step(clock)  # the caches are this variant's again
     clock.wait()
     marks = []
     begun = time.perf_counter()
