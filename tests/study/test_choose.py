@@ -49,9 +49,11 @@ def test_a_run_by_workload_arm_and_seed(settings, spec, tmp_path):
     assert choose_run(config, "images", "fp16", 0) == spec
     assert choose_run(config, "images", "fp16", None) == spec
     assert choose_run(config, "images", "fp16", 1).seed == 1
-    assert refusal(choose_run, config, "images", "fp61", None).startswith(
-        "no run of --workload images --arm fp61; seeds:"
+    assert refusal(choose_run, config, "image", "fp16", None).startswith(
+        "--workload image: this config has none of that name here (did you mean images?); allowed: images"
     )
-    message = refusal(choose_run, config, "images", "fp61", 0)
-    assert message.startswith("no run of --workload images --arm fp61 --seed 0; seeds: 0, 1; allowed:\n")
-    assert "  --workload images --arm fp16\n" in message
+    assert refusal(choose_run, config, "images", "fp61", None).startswith(
+        "--arm fp61: this config has none of that name here (did you mean fp16?); allowed: fp32, "
+    )
+    message = refusal(choose_run, config, "images", "fp16", 7)
+    assert message == "--seed 7: this config has none of that name here; allowed: 0, 1"

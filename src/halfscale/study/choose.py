@@ -1,12 +1,12 @@
 """One run of a study, by its spec or by what it is called."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import ValidationError
 
-from halfscale.study.explain import explain
+from halfscale.study.explain import did_you_mean, explain
 from halfscale.study.identity import Spec
 from halfscale.study.load import ConfigError, load_study
 from halfscale.study.memory import MemorySpec
@@ -56,15 +56,16 @@ def choose_run(config: Sequence[Path], workload: str | None, arm: str | None, se
     if workload is None or arm is None:
         raise ConfigError("--workload and --arm are needed, or --spec; `halfscale plan` lists them")
     plan = plan_study(load_study(config))
+    arms: dict[str, list[str]] = {}
     for member in plan.members:
         if (member.workload, member.arm) == (workload, arm) and seed in (None, member.seed):
             return plan.runs[member.run_id]
-    known = sorted({f"--workload {member.workload} --arm {member.arm}" for member in plan.members})
-    seeds = ", ".join(map(str, plan.study.seeds))
-    raise ConfigError(
-        f"no run of --workload {workload} --arm {arm}{'' if seed is None else f' --seed {seed}'}; seeds: {seeds}; allowed:\n  "
-        + "\n  ".join(known)
-    )
+        arms.setdefault(member.workload, []).append(member.arm)
+    if workload not in arms:
+        raise unknown("--workload", workload, arms)
+    if arm not in arms[workload]:
+        raise unknown("--arm", arm, dict.fromkeys(arms[workload]))
+    raise unknown("--seed", str(seed), map(str, plan.study.seeds))
 
 
 def choose_output_dtypes(config: Sequence[Path], workload: str | None) -> OutputDtypesSpec:
@@ -128,7 +129,14 @@ def choose_named(specs: Mapping[str, AnySpec], option: str, name: str | None) ->
         ConfigError: there is none; the message begins with the option that gave the name.
     """
     if name is None or name not in specs:
-        raise ConfigError(
-            f"{option} {name}: this config has none of that name here; allowed: {', '.join(specs) or 'none'}"
-        )
+        raise unknown(option, name, specs)
     return specs[name]
+
+
+def unknown(option: str, given: str | None, known: Iterable[str]) -> ConfigError:
+    """Return what is said of an option whose value the config does not have."""
+    names = list(known)
+    hint = did_you_mean(given, names) if given else ""
+    return ConfigError(
+        f"{option} {given}: this config has none of that name here{hint}; allowed: {', '.join(names) or 'none'}"
+    )
