@@ -30,7 +30,9 @@ if command -v flock >/dev/null 2>&1; then
         echo "Another 'make study' is running in this folder; waiting for it to end ..."
         flock 9
     fi
-    "$bin/snakemake" --unlock --quiet all 2>/dev/null || true
+    if [ -n "$(ls .snakemake/locks 2>/dev/null)" ]; then
+        "$bin/snakemake" --unlock --quiet all 2>/dev/null || true
+    fi
 fi
 
 # After the clock was set back, results are dated in the future, and Snakemake would refuse all that is made from them.
