@@ -18,8 +18,8 @@ from halfscale.machine.devices import device_name
 from halfscale.study.spec import RunSpec
 from halfscale.study.whole import whole_file
 
-INTERVAL = 20.0
-"""Seconds between two checkpoints, at the least."""
+INTERVAL = 40.0
+"""Seconds before the first checkpoint and between two, at the least: a run that is over sooner is as soon run again."""
 
 SHARE = 0.01
 """Share of a run's time that its checkpoints may take; where one takes long the next comes later."""
