@@ -12,7 +12,7 @@ from halfscale.workloads.registry import build_data
 pytestmark = pytest.mark.parametrize("name", known_names("data"))
 
 CHANGES = {
-    "digits": {"image_size": 16, "evaluation_batches": 4},
+    "digits": {"image_size": 16},
     "markov": {
         "vocabulary": 16,
         "context": 32,

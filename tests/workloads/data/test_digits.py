@@ -29,16 +29,6 @@ def test_every_fifth_image_is_held_out():
     assert labels.tolist() == load_digits().target[::5].tolist()
 
 
-def test_some_batches_of_them_may_be_enough():
-    data = build(0, image_size=8, evaluation_batches=2)
-    assert (
-        torch.cat([batch.targets for batch in data.evaluation(100)]).tolist() == load_digits().target[:1000:5].tolist()
-    )
-    assert [len(batch.targets) for batch in data.evaluation(300)] == [300, 60]
-    with pytest.raises(ValueError, match="evaluation_batches is 0; it must be at least 1"):
-        build(0, evaluation_batches=0)
-
-
 def test_an_epoch_shows_every_training_image_once():
     data = build(3, image_size=8)
     size = 479  # a third of the 1437 training images

@@ -23,20 +23,17 @@ class Digits:
 
     floor = None
 
-    def __init__(self, seed: int, image_size: int, evaluation_batches: int | None) -> None:
+    def __init__(self, seed: int, image_size: int) -> None:
         images, labels = read_digits()
         held_out = np.arange(len(images)) % HELD_OUT_EVERY == 0
         mean, deviation = images[~held_out].mean(), images[~held_out].std()
         self.seed = seed
         self.image_size = image_size
-        self.evaluation_batches = evaluation_batches
         self.images = torch.from_numpy((images - mean) / deviation)
         self.labels = torch.from_numpy(labels)
         self.training = np.flatnonzero(~held_out)
         self.held_out = np.flatnonzero(held_out)
         arguments = {"image_size": image_size, "held_out_every": HELD_OUT_EVERY}
-        if evaluation_batches is not None:
-            arguments["evaluation_batches"] = evaluation_batches
         self.fingerprint = fingerprint("digits", arguments, images, labels)
 
     def batch(self, index: int, size: int) -> Batch:
@@ -51,7 +48,7 @@ class Digits:
 
     def evaluation(self, size: int) -> Iterator[Batch]:
         """Yield the held-out images in their own order, in batches of at most `size`."""
-        for start in range(0, len(self.held_out), size)[: self.evaluation_batches]:
+        for start in range(0, len(self.held_out), size):
             yield self.take(self.held_out[start : start + size])
 
     def take(self, chosen: np.ndarray) -> Batch:
@@ -60,23 +57,20 @@ class Digits:
         return Batch(images, self.labels[chosen], oracle_loss=None)
 
 
-def build(seed: int, /, *, image_size: int = 32, evaluation_batches: int | None = None) -> Digits:
+def build(seed: int, /, *, image_size: int = 32) -> Digits:
     """Return the digits as images (N, 3, image_size, image_size) with targets 0 to 9; no floor is known.
 
     Args:
         seed: the block's; it orders the training images.
         image_size: height and width, at least 8.
-        evaluation_batches: held-out batches, at least 1; when left out, as many as all held-out images take.
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError: image_size is less than 8.
         FileNotFoundError: scikit-learn is not installed, or ships its digits elsewhere.
     """
     if image_size < 8:
         raise ValueError(f"image_size is {image_size}; the digits are 8x8, so it must be at least 8")
-    if evaluation_batches is not None and evaluation_batches < 1:
-        raise ValueError(f"evaluation_batches is {evaluation_batches}; it must be at least 1")
-    return Digits(seed, image_size, evaluation_batches)
+    return Digits(seed, image_size)
 
 
 def read_digits() -> tuple[np.ndarray, np.ndarray]:
