@@ -188,8 +188,7 @@ for job, categories in FIGURE_JOBS.items():
             # For the sidecars, which name the devices of all runs.
             environments=rules.collect.output.environments,
         output:
-            [figure_png(name) for name in names],
-            expand(f"{FOLDER}/figures/{{name}}.{{suffix}}", name=names, suffix=["pdf", "json", "rst"]),
+            [figure_file(name, suffix) for name in names for suffix in FIGURE_FILES],
         log:
             f"{FOLDER}/logs/figures_{job}.log",
         localrule: True

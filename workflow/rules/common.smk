@@ -91,6 +91,7 @@ CATEGORIES = {
     "largest_batch": "Memory",
     "roofline": "Roofline",
 }
+FIGURE_FILES = ["pdf", "png", "json", "rst"]
 # Figures that one process draws: it takes longer to start than to draw one.
 FIGURE_JOBS = {
     "stability": ["Stability"],
@@ -115,7 +116,7 @@ def study_targets():
     names = ["plan.json", "traces.parquet", "environments.json", "paper/macros.json"]
     targets += [f"{FOLDER}/{name}" for name in names]
     targets += [f"{FOLDER}/tables/{table}.csv" for table in tables_of(PLAN)]
-    targets += [f"{FOLDER}/figures/{figure}.pdf" for figure in FIGURES]
+    targets += [f"{FOLDER}/figures/{figure}.{suffix}" for figure in FIGURES for suffix in FIGURE_FILES]
     if shutil.which("latexmk") or shutil.which("tectonic"):
         targets.append(f"{FOLDER}/paper.pdf")
     else:
@@ -217,10 +218,13 @@ def figure_category(figure):
     return CATEGORIES.get(first, "Stability")
 
 
-def figure_png(figure):
-    """A figure as the HTML report shows it: with the caption that was written when it was drawn."""
+def figure_file(figure, suffix):
+    """A file of a figure; the HTML report shows the PNG, with the caption that was written when it was drawn."""
+    path = f"{FOLDER}/figures/{figure}.{suffix}"
+    if suffix != "png":
+        return path
     return report(
-        f"{FOLDER}/figures/{figure}.png",
+        path,
         caption=os.path.abspath(f"{FOLDER}/figures/{figure}.rst"),
         category=figure_category(figure),
         subcategory="Figures",
