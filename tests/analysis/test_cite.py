@@ -69,3 +69,5 @@ def test_a_figure_that_is_not_there_is_told_with_those_that_are(study: Path, tmp
         cite("final_gap", tmp_path)
     with pytest.raises(CitationError, match="has no figures"):
         list(list_figures(tmp_path))
+    with pytest.raises(CitationError, match=r"nowhere: is no folder; allowed: that of a study's results, such as "):
+        list(list_figures(tmp_path / "nowhere"))

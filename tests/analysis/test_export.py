@@ -75,7 +75,9 @@ def test_it_holds_the_study_file_by_file(study, unpacked):
         assert (unpacked / name).read_bytes() == (study / name).read_bytes()
     for kind in ("tables", "figures"):
         assert sorted(path.name for path in (unpacked / kind).iterdir()) == sorted(
-            path.name for path in (study / kind).iterdir() if path.suffix != ".rst"  # the HTML report's captions
+            path.name
+            for path in (study / kind).iterdir()
+            if path.suffix != ".rst"  # the HTML report's captions
         )
     for name in ("LICENSE", "CITATION.cff", "requirements.lock", "environment.yml"):
         assert (unpacked / name).read_bytes() == (SOURCES.parent / name).read_bytes()

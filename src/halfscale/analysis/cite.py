@@ -54,8 +54,10 @@ def drawn_figures(folder: Path) -> dict[str, dict[str, Any]]:
     """Return the sidecars of the figures that a study has, by name.
 
     Raises:
-        CitationError: one is not whole.
+        CitationError: there is no such folder, or one is not whole.
     """
+    if not folder.is_dir():
+        raise CitationError(f"{folder}: is no folder; allowed: that of a study's results, such as results/quickstart")
     return {path.stem: read_sidecar(path) for path in sorted(folder.glob("figures/*.json"))}
 
 

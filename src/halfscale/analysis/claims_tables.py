@@ -145,8 +145,8 @@ def claims_tex(table: pd.DataFrame) -> str:
     ]
     caption = (
         "The claims, by verdict. Each is judged by a rule that was fixed, with its thresholds, before the study was run; "
-        "the file tables/claims.csv beside this paper has the rules, and the rows that an estimate comes from. What low and high "
-        "ends of an interval are stands under them."
+        "the file tables/claims.csv beside this paper has the rules, and the rows that an estimate comes from. Under each interval "
+        "stands what its ends are."
     )
     return longtable(columns, groups, caption=caption, label="tab:claims")
 

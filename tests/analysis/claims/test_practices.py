@@ -38,6 +38,13 @@ def test_clip_order(runs, kind):
     assert judge("clip-order", wrong("clip_before_unscale", *runs)).kind == kind
 
 
+def test_runs_that_diverge_are_told_with_the_cost_of_the_others():
+    found = judge("clip-order", wrong("clip_before_unscale", *costs(1.0, 1.1), DIVERGED)).finding
+    assert found.endswith("above `right` where it completes (1 of its 3 runs diverged), and PyTorch says nothing.")
+    found = judge("clip-order", wrong("clip_before_unscale", DIVERGED, DIVERGED)).finding
+    assert "has no final loss to compare: 2 of its 2 runs diverged" in found
+
+
 @pytest.mark.parametrize(
     ("runs", "kind"),
     [

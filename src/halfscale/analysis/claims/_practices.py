@@ -61,10 +61,12 @@ def share_estimate(share: Mean, unit: str, row: Mapping[str, Any]) -> dict[str, 
 
 
 def costs(row: dict[str, Any]) -> str:
-    """Return what a wrong way costs, as it follows on its name."""
+    """Return what a wrong way costs, as it follows on its name, and how many of its runs have diverged and so have no cost."""
+    diverged = f"{row['diverged']} of its {row['n']} runs diverged" if row["diverged"] else ""
     if pd.isna(row["cost"]):
-        return "has no final loss to compare"
-    return f"ends {digits(abs(row['cost']))} nats {'above' if row['cost'] > 0 else 'below'} `{row['reference']}`"
+        return "has no final loss to compare" + (f": {diverged}" if diverged else "")
+    ends = f"ends {digits(abs(row['cost']))} nats {'above' if row['cost'] > 0 else 'below'} `{row['reference']}`"
+    return ends + (f" where it completes ({diverged})" if diverged else "")
 
 
 def within(row: dict[str, Any], margin: float) -> bool:

@@ -64,7 +64,7 @@ def verdicts(workload: str, tested: pd.DataFrame, arms: dict[str, list[str]]) ->
     if "inconclusive" in arms and len(arms["inconclusive"]) < count:
         sentences.append(f"For {codes(arms['inconclusive'])} the blocks show neither.")
     elif "inconclusive" in arms:
-        sentences.append("A difference is not shown either.")
+        sentences.append("A difference is not shown either, once Holm's correction is made.")
     return sentences
 
 

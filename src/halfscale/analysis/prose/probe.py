@@ -144,8 +144,9 @@ def underflow(flushed: pd.DataFrame) -> str:
     low, high = (percent(float(bound)) for bound in (flushed["predicted"].min(), flushed["predicted"].max()))
     of = low if low == high else f"{low} to {high}"
     return (
-        f"Where a run's first step is the one that was probed, the probe expects zeros in {of} of the gradient, and what "
-        f"the runs sampled is within {percent(worst)} of the elements of that, in {counted(len(flushed), 'run')}."
+        f"Where a run's first step is the one that was probed, the probe expects {of} of the gradient's elements to be "
+        f"zero in FP16, those among them that are zero in FP32 too; the share that was sampled in {counted(len(flushed), 'run')} "
+        f"differs from that by {percent(worst)} at the most."
     )
 
 
