@@ -132,10 +132,11 @@ def shown_by(claim: str) -> tuple[str, str]:
 def claims_tex(table: pd.DataFrame) -> str:
     """Return the table of claims, by verdict."""
     ragged = r">{\raggedright\arraybackslash}p{%scm}"
+    gap = r"!{\hspace{0.6em}}"  # long lines of neighbours would all but touch
     columns = [
-        Column("Claim", "", ragged % 5.9),
-        Column("Estimate", "and interval", ragged % 4.5),
-        Column("Evidence", "", ragged % 5.0),
+        Column("Claim", "", ragged % 5.7),
+        Column("Estimate", "and interval", gap + ragged % 4.4),
+        Column("Evidence", "", gap + ragged % 4.8),
     ]
     table = with_text(table)
     groups = [
@@ -145,8 +146,8 @@ def claims_tex(table: pd.DataFrame) -> str:
     ]
     caption = (
         "The claims, by verdict. Each is judged by a rule that was fixed, with its thresholds, before the study was run; "
-        "the file tables/claims.csv beside this paper has the rules, and the rows that an estimate comes from. Under each interval "
-        "stands what its ends are."
+        "the file tables/claims.csv beside this paper has the rules, and the rows that an estimate comes from. After each interval "
+        "stands what it is."
     )
     return longtable(columns, groups, caption=caption, label="tab:claims")
 
@@ -167,7 +168,8 @@ def estimate_cell(row: dict[Any, Any]) -> str:
     text = f"{number(float(row['estimate']))}{with_space(row['unit'])}"
     if pd.isna(row["low"]) or pd.isna(row["high"]):
         return f"{text}, {flowing(row['interval'])}" if row["interval"] else text
-    return f"{text}; {interval(float(row['low']), float(row['high']))}, {flowing(short(row['interval']))}"
+    kind = flowing(short(row["interval"])).replace(r" \%", r"\,\%")
+    return f"{text}; {interval(float(row['low']), float(row['high']))}, {kind}"
 
 
 def with_space(unit: str) -> str:
