@@ -30,7 +30,7 @@ def test_a_cancelled_job_goes_on_from_its_checkpoint(
     folder: Callable[[str], Folder], one_run: Path, undisturbed: Callable[[], dict[str, bytes]]
 ) -> None:
     there = folder("cancelled")
-    study = there.start(*SLURM, TABLES, "--configfile", one_run, SECONDS_A_FORWARD="0.15")
+    study = there.start(*SLURM, TABLES, "--configfile", one_run, SECONDS_A_FORWARD="0.3")
     wait_until(there.checkpoints, 240)
     slurm("scancel", jobs(there)[0].id)
     expected = undisturbed()

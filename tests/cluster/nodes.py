@@ -38,7 +38,7 @@ def test_a_job_whose_node_fails_is_sent_back_by_slurm_and_goes_on_from_its_check
 ) -> None:
     there = folder("failing")
     study = there.start(
-        *SLURM, TABLES, "--configfile", one_run, *in_partition("failing"), "--retries", "0", SECONDS_A_FORWARD="0.15"
+        *SLURM, TABLES, "--configfile", one_run, *in_partition("failing"), "--retries", "0", SECONDS_A_FORWARD="0.3"
     )
     wait_until(there.checkpoints, 240)
     set_state("node3", "DOWN")
