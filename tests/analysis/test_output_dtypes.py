@@ -209,7 +209,7 @@ def test_latex_counts_by_kind(tables: Tables) -> None:
         made_up_pass("cpu", "fp16", outputs=[output("a", "Add", "float16"), output("b", "Add", "float32", "int64")])
     ]
     table = make_tables({"net": make_record(mixed)}).outputs
-    assert r"Add & $2$ & -- & -- & FP16 (1), FP32, int64 (1) & -- \\" in outputs_tex(table).splitlines()
+    assert r"Add & $2$ & -- & -- & FP16 (1),\newline FP32, int64 (1) & -- \\" in outputs_tex(table).splitlines()
     differ, agree = operations_tex(tables.operations).split(r"\textit{CPU and CUDA agree}")
     assert r"layer\_\allowbreak{}norm & BF16 & FP32 & FP16 & FP32" in differ
     assert "linear & BF16 & BF16 & FP16 & FP16" in agree

@@ -276,11 +276,11 @@ def outputs_tex(table: pd.DataFrame) -> str:
 
 
 def counts(dtypes: pd.Series) -> str:
-    """Return the dtypes of several outputs, with how many have each where they are not the same."""
+    """Return the dtypes of several outputs as LaTeX, a line each with how many have it where they are not the same."""
     found = Counter(map(written, dtypes))
     if len(found) < 2:
         return breakable(next(iter(found), "")) or MISSING
-    return ", ".join(f"{breakable(dtype)} ({count})" for dtype, count in found.most_common())
+    return r",\newline ".join(f"{breakable(dtype)} ({count})" for dtype, count in found.most_common())
 
 
 def operations_tex(table: pd.DataFrame) -> str:
