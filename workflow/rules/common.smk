@@ -6,7 +6,7 @@ import sys
 
 from halfscale.analysis.contents import main_tables, tables_lacking, tables_of
 from halfscale.analysis.claims import claim_modules, claim_tables
-from halfscale.analysis.figures import figure_inputs, figure_names, figure_text
+from halfscale.analysis.figures import FIGURE_FILES, figure_inputs, figure_names, figure_text
 from halfscale.study.load import ConfigError, load_study
 from halfscale.study.runs import plan_study
 from halfscale.study.sources import instrument_digest, run_digest, sources_digest
@@ -91,7 +91,6 @@ CATEGORIES = {
     "largest_batch": "Memory",
     "roofline": "Roofline",
 }
-FIGURE_FILES = ["pdf", "png", "json", "rst"]
 # Figures that one process draws: it takes longer to start than to draw one.
 FIGURE_JOBS = {
     "stability": ["Stability"],

@@ -109,13 +109,13 @@ def figure(
     """Draw figures of a study: PDF, PNG, a JSON sidecar and a caption each."""
     from halfscale.analysis.collect import read_plan
     from halfscale.analysis.draw import draw_figure
-    from halfscale.analysis.figures import figure_inputs, figure_names
+    from halfscale.analysis.figures import FIGURE_FILES, figure_inputs, figure_names
 
     read_plan(folder)  # says what is wrong where this is no study's folder
     drawable = (name for name in figure_names() if all((folder / path).exists() for path in figure_inputs(name)))
     for name in names or drawable:
         draw_figure(name, folder)
-        for suffix in ("pdf", "png", "json", "rst"):
+        for suffix in FIGURE_FILES:
             typer.echo(folder / "figures" / f"{name}.{suffix}")
 
 

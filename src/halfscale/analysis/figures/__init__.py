@@ -11,6 +11,9 @@ from halfscale.analysis.constants import constant_of
 
 FIGURES = Path(__file__).parent
 
+FIGURE_FILES = ("pdf", "png", "json", "rst")
+"""How the files of a figure end: for the paper, for the web, where it comes from, its caption."""
+
 
 def figure_names() -> list[str]:
     """Return the names of all figures."""
