@@ -12,12 +12,12 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "workflow" / "scripts" / "study.sh"
 
 SNAKEMAKE = """#!/bin/sh
-echo "$*" >> calls
+lock=.snakemake/locks/0.output.lock
+[ "$1" = --unlock ] || { mkdir -p .snakemake/locks && touch $lock; }
 echo "$HOME" > home
 echo "${USER:-}${LOGNAME:-}" > user
-lock=.snakemake/locks/0.output.lock
-[ "$1" = --unlock ] && { rm $lock; exit; }
-mkdir -p .snakemake/locks && touch $lock
+echo "$*" >> calls
+[ "$1" != --unlock ] || { rm $lock; exit; }
 sh -c "$SNAKEMAKE_DOES" || { status=$?; rm $lock; exit $status; }
 rm $lock
 """
