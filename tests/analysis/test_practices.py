@@ -164,14 +164,14 @@ def test_the_text_says_what_the_table_says(arms: pd.DataFrame) -> None:
     assert r"PyTorch itself refuses \code{twice}." in text
     assert "ends in its first step: ``Called already.''" in text
     assert (
-        r"The wrong way of \code{early}, which clips the gradient while it is still multiplied by the scale, costs "
+        r"The wrong way of \code{early}, which clips the gradient while it is still multiplied by the scale, changes "
         in text
     )
     assert r"its first update comes at a learning rate of \val{practices.made-up.stepped.first_lr}" in text
     assert "PyTorch warns of it: ``Order.''" in text
     assert r"an update leaves \val{practices.made-up.pure.lost_updates}\,\% where they were" in text
     assert r"the buffer \code{stem.running\_mean}; all 87 training losses that follow are finite" in text
-    assert r"\code{full} costs \val{practices.made-up.full.cost} nats" in text
+    assert r"\code{full} changes the final loss by \val{practices.made-up.full.cost} nats" in text
     assert "was not measured in this study" in text
     values = dict(practices_values(arms))
     assert keys_of(text) <= values.keys()

@@ -16,8 +16,15 @@ from halfscale.analysis.figures import speedup, step_phases
 from halfscale.analysis.macros import throughput_values
 from halfscale.analysis.prose.throughput import throughput
 from halfscale.analysis.statistics import median_with_interval
-from halfscale.analysis.throughput import block_table, plain_fp32, throughput_table, throughput_tex
-from halfscale.study.timings import GpuLook
+from halfscale.analysis.throughput import (
+    block_table,
+    describe_throughput,
+    plain_fp32,
+    throughput_table,
+    throughput_tex,
+)
+from halfscale.study.sealed import write_sealed
+from halfscale.study.timings import GpuLook, write_steps
 
 
 @pytest.fixture
@@ -226,6 +233,23 @@ def test_blocks_that_lie_far_apart_are_told(tmp_path: Path) -> None:
     assert "The machine was not quiet" in text
     keys = [part.split("}")[0] for part in text.split(r"\val{")[1:]]
     assert set(keys) <= dict(throughput_values(table)).keys()
+
+
+def test_a_terminal_is_told_which_blocks_lie_far_apart(tmp_path: Path) -> None:
+    spec, steps = make_timing_spec(), make_steps()
+    steps.loc[(steps["block"] < 4) & (steps["variant"] == "bf16-contiguous-b8"), "seconds"] *= 1.5
+    digest = write_steps(steps, spec, tmp_path / "steps.parquet")
+    record = make_record(spec).model_copy(update={"steps_sha256": digest})
+    write_sealed(record, tmp_path / "throughput.json")
+    last = describe_throughput(tmp_path, spec).splitlines()[-1]
+    assert last.startswith(f"Blocks of {spec.workload} (bf16) differ by more than 5%")
+
+
+def test_a_scaler_whose_interval_holds_one_is_not_said_to_cost(table: pd.DataFrame) -> None:
+    even = table.reset_index().assign(scaler_cost_low=0.99, scaler_cost_high=1.02)
+    text = throughput(even)
+    assert r"What the scaler of \code{bf16-scaled} costs is not told apart from nothing" in text
+    assert "as long" not in text
 
 
 def test_quiet_blocks_are_not_remarked_on(table: pd.DataFrame) -> None:

@@ -55,7 +55,7 @@ if ! "$bin/snakemake" "$@"; then
 fi
 
 echo
-grep -h "^Blocks differ" "$study"/logs/throughput/*.log 2>/dev/null | sort -u || true
+grep -h "^Blocks of .* differ by" "$study"/logs/throughput/*.log 2>/dev/null | sort -u || true
 if [ -f "$study/paper.pdf" ]; then
     echo "Paper:    $study/paper.pdf"
 fi

@@ -205,8 +205,12 @@ def describe_throughput(folder: Path, spec: ThroughputSpec) -> str:
     shown = ["label", "status", "step_ms", "samples_per_second", "speedup", "speedup_low", "speedup_high", "tflops"]
     text = table.reindex(columns=shown).to_string(index=False, na_rep="--", float_format="{:.4g}".format)
     text += "\n\nspeedup: over fp32 without a scaler, median of the ratios within each block, with its 95 % interval"
-    if table["disturbed"].eq(True).any():
-        text += f"\nBlocks differ by more than {NOISY:.0%}: does this machine do other work? Times of an idle one are worth more."
+    disturbed = table.loc[table["disturbed"].eq(True), "label"]
+    if len(disturbed):
+        text += (
+            f"\nBlocks of {spec.workload} ({', '.join(disturbed)}) differ by more than {NOISY:.0%}: does this machine do "
+            "other work? Times of an idle one are worth more."
+        )
     return text
 
 

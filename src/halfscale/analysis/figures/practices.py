@@ -93,7 +93,8 @@ def draw_arm(ax: Axes, place: int, row: Mapping[Any, Any], costs: np.ndarray) ->
     """Draw one arm on its row: the mean, the blocks just below, and its notes at the right."""
     if len(costs):
         ax.plot(costs.mean(), place - 0.1, "o", color=colour(row), markersize=4.5)
-        ax.plot(costs, np.full(len(costs), place + 0.28), "o", color=colour(row), markersize=2.2, markeredgewidth=0)
+        below = place + np.linspace(0.2, 0.38, len(costs))  # one below the other: blocks may agree
+        ax.plot(costs, below, "o", color=colour(row), markersize=2.2, markeredgewidth=0)
     steps = int(row["steps"])
     side_note(ax, place, SKIPPED_AT, share(row["skipped"] / steps) if steps else "–")
     side_note(ax, place, LOST_AT, share(row["lost_updates"]) if pd.notna(row["lost_updates"]) else "–")

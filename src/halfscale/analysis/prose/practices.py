@@ -101,14 +101,14 @@ def right_way(row: Row, reference: Row) -> str:
 
 
 def result(row: Row) -> str:
-    """Return what an arm costs, or how its runs failed, as it follows on its name."""
+    """Return by how much an arm's loss differs, or how its runs failed, as it follows on its name."""
     failed = row["n"] - row["completed"]
     if not row["completed"]:
         return f"diverges in {of_all(row['diverged'], row['n'])}, first at step {key(row, 'first_bad_step')}"
     some = f" in the runs that complete, {number_word(row['completed'])} of {number_word(row['n'])}" if failed else ""
     if pd.isna(row["cost"]):
         return f"has no run to be compared with{some}"
-    return f"costs {key(row, 'cost')} nats{interval(row)}{some}"
+    return f"changes the final loss by {key(row, 'cost')} nats{interval(row)}{some}"
 
 
 def interval(row: Row) -> str:

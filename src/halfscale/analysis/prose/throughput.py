@@ -78,11 +78,15 @@ def compared(workload: str, row: dict[str, object]) -> str:
 def scaler(workload: str, row: dict[str, object]) -> str:
     """Return what a scaler costs at the same precision."""
     name = str(row["variant"])
-    interval = latex.interval(float(str(row["scaler_cost_low"])), float(str(row["scaler_cost_high"])))
-    return (
-        f"The scaler of {code(str(row['label']))} makes its step {key(workload, name, 'scaler_cost')} times as long "
-        f"(interval {interval})."
-    )
+    low, high = float(str(row["scaler_cost_low"])), float(str(row["scaler_cost_high"]))
+    label, times = code(str(row["label"])), key(workload, name, "scaler_cost")
+    interval = latex.interval(low, high)
+    if low <= 1 <= high:
+        return (
+            f"What the scaler of {label} costs is not told apart from nothing: with it, a step takes {times} times "
+            f"the time that it takes without (interval {interval})."
+        )
+    return f"The scaler of {label} makes its step {times} times as long (interval {interval})."
 
 
 def disturbed(workload: str, timed: pd.DataFrame) -> list[str]:
