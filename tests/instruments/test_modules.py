@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from halfscale.instruments.modules import treat_modules
 from halfscale.instruments.run import prepare
 from halfscale.instruments.setup import TrainingError
-from halfscale.instruments.train import take_step, train
+from halfscale.instruments.train import accumulate_gradients, take_step, train
 from halfscale.numerics.precision import AUTOCAST
 from halfscale.study.records import read_trace
 from halfscale.study.spec import RunSpec
@@ -78,6 +78,26 @@ def test_a_power_of_two_changes_no_bit_where_nothing_underflows(
         traces.append(read_trace(tmp_path / spec.hash / "trace.parquet", spec))
     assert traces[0]["loss"].iloc[-1] < traces[0]["loss"].iloc[0]
     assert traces[0].equals(traces[1])
+
+
+def test_what_is_changed_in_place_behind_a_scale_has_its_gradients(make_spec: MakeSpec) -> None:
+    """ResNet-50 changes in place what its layers bn1 and bn3 give, and what its layer relu is given."""
+    resnet50 = {
+        "model": "resnet50",
+        "model_args": {"num_classes": 10},
+        "data": "digits",
+        "data_args": {"image_size": 32},
+        "batch_size": 4,
+        "steps": 1,
+    }
+
+    def gradients(scales: dict[str, float]) -> list[Tensor | None]:
+        run = prepare(make_spec(resnet50, layer_scales=scales))
+        accumulate_gradients(run, 0)
+        return [parameter.grad for parameter in run.model.parameters()]
+
+    plain, scaled = gradients({}), gradients({"layer1.0.bn1": 4.0, "layer1.0.bn3": 0.25, "layer1.0.relu": 16.0})
+    assert all(torch.equal(a, b) for a, b in zip(plain, scaled, strict=True))  # type: ignore[arg-type]
 
 
 def test_nested_scales_are_both_undone() -> None:

@@ -88,7 +88,8 @@ class MultiplyGradient(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, factor: float) -> Tensor:
         ctx.factor = factor
-        return tensor.view_as(tensor)
+        # The same memory, as no step is to cost a copy, and no view, which autograd lets nobody change in place.
+        return tensor.detach()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
