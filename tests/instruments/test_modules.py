@@ -161,6 +161,26 @@ def test_a_module_that_shares_a_parameter_has_no_scale_of_its_own() -> None:
         treat_modules(model, [], {"0": 2.0}, "cpu")
 
 
+@pytest.mark.parametrize("name", ["0.0", "1.0"])
+def test_a_module_that_two_others_hold_is_one_module(name: str) -> None:
+    def treated(fp32: list[str], scales: dict[str, float]) -> nn.Module:
+        torch.manual_seed(0)
+        shared = nn.Linear(3, 3)
+        model = nn.Sequential(nn.Sequential(shared, nn.Tanh()), nn.Sequential(shared, nn.Tanh()))
+        treat_modules(model, fp32, scales, "cpu")
+        return model
+
+    def gradient(model: nn.Module) -> Tensor | None:
+        model(torch.ones(4, 3)).square().sum().backward()
+        return model[0][0].weight.grad
+
+    assert torch.equal(gradient(treated([], {})), gradient(treated([], {name: 4.0})))  # type: ignore[arg-type]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert treated([name], {})(torch.ones(4, 3)).dtype is torch.float32
+    with pytest.raises(TrainingError, match=r"layer_scales: '0' shares a parameter with 1\.0\.weight"):
+        treated([], {"0": 4.0})  # whose second caller lies outside it
+
+
 @pytest.mark.parametrize("key", ["fp32_modules", "layer_scales"])
 def test_a_module_that_is_not_called_is_refused(make_spec: MakeSpec, tmp_path: Path, key: str) -> None:
     """An island of it would be none; with a scale, its gradient would be divided and never have been multiplied."""

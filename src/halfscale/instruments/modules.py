@@ -35,12 +35,12 @@ def treat_modules(model: nn.Module, fp32: Iterable[str], scales: Mapping[str, fl
 
 
 def find_module(model: nn.Module, key: str, name: str) -> nn.Module:
-    """Return a module by its name.
+    """Return a module by its name, or by any of its names where several modules hold it.
 
     Raises:
         TrainingError: there is none; the message begins with the key that gave the name.
     """
-    modules = {each: module for each, module in model.named_modules() if each}
+    modules = {each: module for each, module in model.named_modules(remove_duplicate=False) if each}
     if name not in modules:
         some = ", ".join(list(modules)[:12]) + (", ..." if len(modules) > 12 else "")
         raise TrainingError(f"{key}: the model has no module {name!r}{did_you_mean(name, modules)}; allowed: {some}")
@@ -130,15 +130,19 @@ def check_called(model: nn.Module, fp32: Iterable[str], scales: Iterable[str]) -
 
 
 def check_own_parameters(model: nn.Module, name: str) -> None:
-    """Check that no other module uses a parameter of a scaled one: its gradient would be divided there too.
+    """Check that no other module holds a parameter of a scaled one: its gradient would be divided there too.
+
+    A module that several others hold is one module under several names, and shares nothing with itself.
 
     Raises:
         TrainingError: one does.
     """
+    modules = dict(model.named_modules(remove_duplicate=False))
+    names = tuple(f"{each}." for each, module in modules.items() if module is modules[name])
     parameters = list(model.named_parameters(remove_duplicate=False))
-    own = {id(parameter) for label, parameter in parameters if label.startswith(f"{name}.")}
+    own = {id(parameter) for label, parameter in parameters if label.startswith(names)}
     for label, parameter in parameters:
-        if id(parameter) in own and not label.startswith(f"{name}."):
+        if id(parameter) in own and not label.startswith(names):
             raise TrainingError(
                 f"layer_scales: {name!r} shares a parameter with {label}; allowed: a module whose parameters are its own"
             )
