@@ -7,6 +7,7 @@ from torch.amp import GradScaler
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
+from halfscale.instruments.check_scales import check_layer_scales
 from halfscale.instruments.describe import describe_effective
 from halfscale.instruments.modules import treat_modules
 from halfscale.instruments.sampler import Sampler
@@ -52,14 +53,22 @@ class Run:
 
 
 def prepare(spec: RunSpec) -> Run:
-    """Build everything that a run needs, and check that its precision is really in effect."""
+    """Build everything that a run needs, and check that its precision is really in effect.
+
+    Raises:
+        UnavailableError: a precision or a device is not to be had, or not in effect.
+        UserError: the model or the data cannot be trained as the spec says.
+    """
     device = choose_device(spec.device)
     be_deterministic(spec.threads)
     precision = choose_precision(spec.precision, spec.fallback, device)
-    set_tf32(precision == "tf32")
+    set_tf32(False)  # for the check of the layers' scales
     set_reduced_precision_reduction(spec.reduced_precision_reduction)
     model = make_model(spec, device)
     data = build_data(spec.data, spec.seed, spec.data_args)
+    if spec.layer_scales:
+        check_layer_scales(spec, model, data, device)
+    set_tf32(precision == "tf32")
     if spec.pitfall == "half_weights":
         model.to(AUTOCAST[precision])
     treat_modules(model, spec.fp32_modules if precision == spec.precision else [], spec.layer_scales, device)
