@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils import get_total_norm
 
 from halfscale.instruments.norms import norms_and_largest, norms_of, total_norm
-from halfscale.instruments.telemetry import FLUSH, times_zero
+from halfscale.instruments.telemetry import FLUSH, Buffers
 from halfscale.instruments.train import accumulate_gradients, parameters, prepare, take_step
 from halfscale.study.spec import RunSpec
 
@@ -41,15 +41,44 @@ def test_total_norm_is_torchs_own() -> None:
         assert not total_norm(norms_of([*tensors, torch.tensor([1.0, bad])])).isfinite()
 
 
-def test_times_zero_tells_finite_from_not() -> None:
-    finite = [torch.tensor([3.4e38, -3.4e38]), torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last)]
-    assert times_zero(finite).item() == 0.0
-    assert finite[0].abs().min() > 3e38  # and leaves them as they are
-    for bad in (torch.inf, -torch.inf, torch.nan):
-        assert times_zero([*finite, torch.tensor([[0.0], [bad]])]).isnan()
-    single = torch.tensor([3.4e38])
-    assert times_zero([single]).item() == 0.0
-    assert single.item() > 3e38
+class Held(nn.Module):
+    """Buffers of several kinds."""
+
+    def __init__(self, **buffers: Tensor) -> None:
+        super().__init__()
+        for name, buffer in buffers.items():
+            self.register_buffer(name, buffer)
+
+
+@pytest.mark.parametrize("bad", [torch.inf, -torch.inf, torch.nan])
+def test_a_buffer_that_is_not_finite_is_named(bad: float) -> None:
+    image = torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last)
+    model = Held(large=torch.tensor([3.4e38, -3.4e38]), mask=torch.tensor([torch.inf]), image=image, count=torch.tensor(3))
+    buffers = Buffers(model, "cpu")
+    total, each = buffers.times_zero()
+    assert total.item() == 0.0
+    assert buffers.first_nonfinite(each) is None
+    assert model.large.abs().min() > 3e38  # and is left as it is
+    image[1, 2, 3, 3] = bad
+    total, each = buffers.times_zero()
+    image[1, 2, 3, 3] = 0.0  # what comes later does not matter
+    assert total.isnan()
+    assert buffers.first_nonfinite(each) == "image"
+
+
+def test_a_buffer_in_the_place_of_another_is_seen() -> None:
+    model = Held(average=torch.zeros(3), wave=torch.zeros(2, dtype=torch.complex64), gone=torch.zeros(1))
+    buffers = Buffers(model, "cpu")
+    model.wave, model.gone = torch.tensor([0j, complex(0, torch.inf)]), None
+    assert buffers.first_nonfinite(buffers.times_zero()[1]) == "wave"
+    model.average = torch.full((3,), torch.nan)
+    assert buffers.first_nonfinite(buffers.times_zero()[1]) == "average"
+
+
+def test_a_model_without_buffers_has_none_that_is_bad() -> None:
+    buffers = Buffers(nn.Linear(2, 2), "cpu")
+    total, each = buffers.times_zero()
+    assert (total.item(), buffers.first_nonfinite(each)) == (0.0, None)
 
 
 def test_largest_of_nan_is_nan() -> None:

@@ -373,6 +373,27 @@ def guarded() -> nn.Module:
     return Guarded()
 
 
+class PoisonedTwice(nn.Module):
+    """A classifier with two averages: its second is infinite after its fourth training pass, its first after the seventh."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+        self.register_buffer("first", torch.zeros(3))
+        self.register_buffer("second", torch.zeros(3))
+        self.passes = 0
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        self.passes += self.training
+        self.first = self.first + (torch.inf if self.passes == 7 else 1.0)
+        self.second = self.second + (torch.inf if self.passes == 4 else 1.0)
+        return self.layer(inputs)
+
+
+def poisoned_twice() -> nn.Module:
+    return PoisonedTwice()
+
+
 class Weights(nn.Module):
     """A few weights, all of one value, for a loss that is a function of them alone."""
 

@@ -17,6 +17,7 @@ from halfscale.study.records import (
     Environment,
     RecordError,
     Summary,
+    check_scale_identity,
     check_trace,
     final_steps,
     finite_or_none,
@@ -407,3 +408,26 @@ def test_final_steps_are_a_tenth_and_at_least_one():
 def test_finite_or_none():
     values = [1.5, 0.0, None, math.nan, math.inf, -math.inf, np.float32(2.0)]
     assert [finite_or_none(value) for value in values] == [1.5, 0.0, None, None, None, None, 2.0]
+
+
+def test_the_rounding_of_factors_that_are_no_powers_of_two_is_no_fault(spec):
+    """The scale is FP32 and torch's product FP64: what each rounding takes adds up over twenty thousand growths."""
+    growth_factor, backoff_factor, steps = 1.5, 0.6666667, 40_000
+    scale = np.full(steps, 30_000.0, np.float32)
+    for step in range(1, steps):
+        scale[step] = np.float32(float(scale[step - 1]) * (growth_factor if step % 2 else backoff_factor))
+    even = np.arange(steps) % 2 == 0
+    made = pd.DataFrame({"scale": scale, "growth": even, "backoff": ~even})
+    scaling = {
+        "kind": "dynamic",
+        "init_scale": 30_000.0,
+        "growth_factor": growth_factor,
+        "backoff_factor": backoff_factor,
+        "growth_interval": 1,
+    }
+    spec = spec.model_validate(spec.model_dump() | {"loss_scaling": scaling})
+    expected = 30_000.0 * (growth_factor * backoff_factor) ** (steps // 2)
+    assert abs(np.log2(scale[-1] * 1.5 / expected)) > 1e-4  # more than what no rounding would explain
+    check_scale_identity(made, spec)
+    with pytest.raises(RecordError, match="do not explain the scale at step 20001"):
+        check_scale_identity(made.assign(growth=even & (np.arange(steps) != 20_000)), spec)

@@ -20,27 +20,23 @@ class Divergence:
     """What was bad there, such as "loss" or "parameter layer1.0.conv1.weight"."""
 
 
-def find_nonfinite(
-    fetched: list[Fetched], model: nn.Module, buffers: dict[str, Tensor], passed_over: Collection[int] = ()
-) -> Divergence | None:
+def find_nonfinite(fetched: list[Fetched], passed_over: Collection[int] = ()) -> Divergence | None:
     """Return the first step with a non-finite loss, update or buffer; None where all are finite.
 
     Parameters become non-finite by an update applied with non-finite gradients, which the trace shows to the step, or
-    by one too large for FP32, which the next loss shows. The model is looked at just to name the tensor.
+    by one too large for FP32, which the next loss shows.
 
     Args:
         fetched: what the telemetry gave, a step each.
-        model: as it is after these steps.
-        buffers: those of its buffers that are watched, by name.
         passed_over: steps whose loss does not matter.
     """
-    for row, buffers_finite in fetched:
+    for row, bad_buffer in fetched:
         if not math.isfinite(row["loss"]) and row["step"] not in passed_over:
             return Divergence(row["step"], "loss")
         if row["overflow"] and not row["skipped"]:
-            return Divergence(row["step"], f"parameter {first_nonfinite(model.named_parameters()) or 'update'}")
-        if not buffers_finite:
-            return Divergence(row["step"], f"buffer {first_nonfinite(buffers.items())}")
+            return Divergence(row["step"], f"parameter {row['bad_parameter'] or 'update'}")
+        if bad_buffer is not None:
+            return Divergence(row["step"], f"buffer {bad_buffer}")
     return None
 
 

@@ -6,7 +6,7 @@ every `FLUSH` steps.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Literal, NamedTuple
@@ -32,7 +32,8 @@ class Column(IntEnum):
     FOUND_INF = 3
     GRAD_NORM = 4
     GRAD_MAX = 5
-    BUFFERS_TIMES_ZERO = 6
+    BUFFERS = 6
+    """0 if the model's buffers are finite, else NaN."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,10 @@ class Step:
 
 
 class Fetched(NamedTuple):
-    """A step on the host: its row of the trace, and whether the model's buffers were finite after it."""
+    """A step on the host: its row of the trace, and the first of the model's buffers that was not finite after it."""
 
     row: dict[str, Any]
-    buffers_finite: bool
+    bad_buffer: str | None
 
 
 class Telemetry:
@@ -77,11 +78,10 @@ class Telemetry:
     def __init__(self, model: nn.Module, device: str, precision: str) -> None:
         self.precision = precision
         self.names = {id(parameter): name for name, parameter in model.named_parameters()}
-        self.buffers = watched_buffers(model)
+        self.buffers = Buffers(model, device)
         self.missing = torch.full((), torch.nan, device=device)
-        self.zero = torch.zeros((), device=device)
         self.on_device = torch.empty(FLUSH, len(Column), device=device)
-        self.waiting: list[Step] = []
+        self.waiting: list[tuple[Step, Sequence[Tensor]]] = []
         self.rows: list[dict[str, Any]] = []
         self.samples: list[dict[str, Any]] = []
         self.scales_after: list[float | None] = []
@@ -95,26 +95,27 @@ class Telemetry:
         values[Column.FOUND_INF] = step.found_inf
         values[Column.GRAD_NORM] = step.grad_norm
         values[Column.GRAD_MAX] = step.grad_max
-        values[Column.BUFFERS_TIMES_ZERO] = times_zero(self.buffers.values()) if self.buffers else self.zero
+        values[Column.BUFFERS], buffers = self.buffers.times_zero()
         row = [self.missing if value is None else value for value in values]
         self.on_device[len(self.waiting)] = torch.stack(row)
-        self.waiting.append(step)
+        self.waiting.append((step, buffers))
         return len(self.waiting) == FLUSH
 
     def fetch(self) -> list[Fetched]:
         """Bring the waiting steps to the host and return them. The one place that waits for the device."""
         fetched = []
-        for values, step in zip(self.on_device[: len(self.waiting)].cpu().numpy(), self.waiting, strict=True):
-            row = self.make_row(values, step)
+        for values, (step, buffers) in zip(self.on_device[: len(self.waiting)].cpu().numpy(), self.waiting, strict=True):
+            bad_buffer = None if values[Column.BUFFERS] == 0 else self.buffers.first_nonfinite(buffers)
+            row = self.make_row(values, step, bad_buffer)
             self.rows.append(row)
             if step.sample is not None:
                 self.samples.append(sample_row(step.sample, row, headroom(row, self.precision)))
             self.scales_after.append(optional(values[Column.SCALE_AFTER]))
-            fetched.append(Fetched(row, bool(values[Column.BUFFERS_TIMES_ZERO] == 0)))
+            fetched.append(Fetched(row, bad_buffer))
         self.waiting.clear()
         return fetched
 
-    def make_row(self, values: np.ndarray, step: Step) -> dict[str, Any]:
+    def make_row(self, values: np.ndarray, step: Step, bad_buffer: str | None) -> dict[str, Any]:
         """Return one row of the trace; events come from the scaler's state, the optimizer and the scale, in turn."""
         before = self.rows[-1]["updates"] if self.rows else 0
         scaled = not np.isnan(values[Column.SCALE])
@@ -133,20 +134,18 @@ class Telemetry:
             "grad_norm": float(values[Column.GRAD_NORM]),
             "grad_max": optional(values[Column.GRAD_MAX]),
             "bad_parameter": self.bad_parameter(step) if overflow else None,
-            "bad_pass": bad_pass(float(values[Column.LOSS])) if overflow else None,
+            "bad_pass": bad_pass(float(values[Column.LOSS]), bad_buffer) if overflow else None,
         }
 
     def bad_parameter(self, step: Step) -> str | None:
         """Return where a step that overflowed did so first, as far as the gradients tell.
 
-        The backward pass goes from the model's end to its start. The last parameter whose gradient is infinite is the
-        origin; NaN is what an infinity becomes further on, and stands for it just where there is no infinity left.
+        The backward pass goes from the model's end to its start, so the last parameter whose gradient is not finite is
+        where the overflow arose. Infinite or NaN says nothing of that: an infinity times a zero is NaN at the origin too,
+        and behind a ReLU an infinity stays one on its way back.
         """
-        norms = step.norms.cpu()
-        for bad in (norms.isinf(), norms.isnan()):
-            if bad.any():
-                return self.names.get(id(step.parameters[int(bad.nonzero()[-1])]))
-        return None
+        bad = step.norms.cpu().isfinite().logical_not()
+        return self.names.get(id(step.parameters[int(bad.nonzero()[-1])])) if bad.any() else None
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint keeps: all rows, when none is waiting on the device."""
@@ -168,9 +167,12 @@ class Telemetry:
         return pd.DataFrame([row | array for row, array in zip(rows, arrays, strict=True)])
 
 
-def bad_pass(loss: float) -> Literal["forward", "backward"]:
-    """Return the pass in which a step overflowed: in the forward pass, the loss itself is not finite."""
-    return "backward" if np.isfinite(loss) else "forward"
+def bad_pass(loss: float, bad_buffer: str | None) -> Literal["forward", "backward"]:
+    """Return the pass in which a step overflowed: the forward pass where it left its mark, on the loss or on a buffer.
+
+    One that a later layer hides, as a sigmoid does that saturates, leaves none and counts as of the backward pass.
+    """
+    return "backward" if np.isfinite(loss) and bad_buffer is None else "forward"
 
 
 def headroom(row: dict[str, Any], precision: str) -> float | None:
@@ -185,22 +187,49 @@ def headroom(row: dict[str, Any], precision: str) -> float | None:
     return math.log2(FP16.largest) - math.log2(row["scale"] or 1.0) - math.log2(largest)
 
 
-def watched_buffers(model: nn.Module) -> dict[str, Tensor]:
-    """Return the buffers that are finite to begin with, by name: a mask of infinities is no sign of divergence."""
-    return {
-        name: buffer
-        for name, buffer in model.named_buffers()
-        if buffer.is_floating_point() and bool(buffer.isfinite().all())
-    }
+class Buffers:
+    """The floating-point buffers of a model that are finite to begin with: a mask of infinities is no sign of divergence.
 
-
-def times_zero(tensors: Iterable[Tensor]) -> Tensor:
-    """Return 0 if every element of some small tensors is finite, NaN if any is not: a scalar on their device.
-
-    Joined, multiplied and summed they take a third of the time that isfinite and all do.
+    Looked up anew each time, for a module may put another tensor in a buffer's place.
     """
-    joined = torch.cat([tensor if tensor.dim() == 1 else tensor.flatten() for tensor in tensors])
-    return joined.mul_(0).sum()
+
+    def __init__(self, model: nn.Module, device: str) -> None:
+        self.places = {
+            f"{path}.{name}" if path else name: (module, name)
+            for path, module in model.named_modules()
+            for name, buffer in module.named_buffers(recurse=False)
+            if is_inexact(buffer) and bool(buffer.isfinite().all())
+        }
+        self.none = torch.zeros(0, device=device)
+
+    def now(self) -> list[Tensor]:
+        """Return them as they are, each in one row of real numbers; one that is gone is empty."""
+        buffers = [getattr(module, name, None) for module, name in self.places.values()]
+        return [self.none if buffer is None else flat(buffer) for buffer in buffers]
+
+    def times_zero(self) -> tuple[Tensor, Sequence[Tensor]]:
+        """Return 0 if all are finite, else NaN, a scalar on their device; and the same element by element, one each.
+
+        Joined, multiplied and summed they take a third of the time that isfinite and all do.
+        """
+        buffers = self.now()
+        joined = torch.cat([self.none, *buffers]).mul_(0)
+        return joined.sum(), joined.split([buffer.numel() for buffer in buffers])
+
+    def first_nonfinite(self, times_zero: Sequence[Tensor]) -> str | None:
+        """Return the name of the first that was not finite when it was multiplied, None if all were."""
+        bad = (name for name, buffer in zip(self.places, times_zero, strict=True) if buffer.isnan().any())
+        return next(bad, None)
+
+
+def is_inexact(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def flat(tensor: Tensor) -> Tensor:
+    """Return a tensor's elements in one row, a complex one's parts as two."""
+    real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    return real if real.dim() == 1 else real.flatten()
 
 
 def optional(value: np.float32) -> float | None:

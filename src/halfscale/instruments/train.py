@@ -96,7 +96,7 @@ def fetch_and_check(run: Run) -> Divergence | None:
     """Bring the steps since the last fetch to the host; return where they went wrong, if they did."""
     fetched = run.telemetry.fetch()
     passed_over = {each.row["step"] for each in fetched if is_passed_over(run, each)}
-    return find_nonfinite(fetched, run.model, run.telemetry.buffers, passed_over)
+    return find_nonfinite(fetched, passed_over)
 
 
 def take_step(run: Run, step: int) -> bool:
