@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from halfscale.instruments.norms import flatten
 from halfscale.instruments.run import Run, prepare
@@ -112,14 +113,42 @@ def test_the_sample_is_evenly_strided_and_small(sizes: list[int]) -> None:
     elements = sampler.elements(tensors)
     assert len(elements) <= MOST_ELEMENTS + len(sizes)
     assert len(elements) > min(sum(sizes), MOST_ELEMENTS) / 3
-    assert sampler.stride % 2 == 1
     expected = [flatten(tensor)[:: sampler.stride] for tensor in tensors]
     assert torch.equal(elements, torch.cat(expected))
+
+
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+def test_the_sample_meets_every_tap_of_a_kernel_and_every_channel(memory_format: torch.memory_format) -> None:
+    """24.8 M elements would have a stride of 95 = 5 x 19, and 99 = 11 x 9 met one tap of a 3x3 kernel alone."""
+    tap = torch.arange(9.0).view(1, 1, 3, 3).expand(512, 5 * 19 * 8, 3, 3).contiguous(memory_format=memory_format)
+    sampler = Sampler([tap, torch.zeros(21_300_000)], 1, "cpu")
+    assert sampler.stride == 97
+    shares = torch.bincount(sampler.elements([tap]).long(), minlength=9) / len(sampler.elements([tap]))
+    assert torch.allclose(shares, torch.full((9,), 1 / 9), atol=1e-3)
+
+
+def test_the_sharpness_is_taken_at_every_place_of_a_sequence() -> None:
+    """As long as the stride would be: the first place of each sequence alone would be looked at."""
+    sampler = Sampler([torch.zeros(1)], 1, "cpu")
+    logits = torch.zeros(1024, 7, 3)
+    logits[:, 0, 0] = 5.0  # at the first place all are sure, and wrong
+    targets = torch.ones(1024, 7, dtype=torch.int64)
+    sampler.see_logits(logits, targets)
+    (losses,) = sampler.losses
+    assert losses[0].item() == pytest.approx(cross_entropy(logits.flatten(0, 1), targets.flatten()).item(), rel=0.1)
+
+
+def test_a_parameter_without_a_gradient_in_some_steps_is_not_counted_there(make_spec: MakeSpec, tmp_path: Path) -> None:
+    spec = make_spec({"model": "tiny_workloads:now_and_then", "sample_every": 1, "steps": 4})
+    train(spec, tmp_path)
+    samples = read_samples(tmp_path / "samples.parquet", spec)
+    assert [int(np.sum(counts)) for counts in samples["exponents"]] == [10, 10 + 20, 10, 10 + 20]
 
 
 def test_no_more_than_so_many_predictions_make_the_sharpness() -> None:
     sampler = Sampler([torch.zeros(1)], 1, "cpu")
     logits, targets = torch.zeros(64, 50, 3), torch.zeros(64, 50, dtype=torch.int64)
-    logits[:, 1::2] = torch.nan  # 3200 predictions: every fourth is taken, and no odd one is among them
+    stride = 7  # of 3200 predictions at the least every fourth can stay, and 5 divides 50
+    logits.view(3200, 3)[[place for place in range(3200) if place % stride]] = torch.nan
     sampler.see_logits(logits, targets)
     assert sampler.losses[0].isfinite().all()

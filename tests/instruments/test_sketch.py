@@ -55,15 +55,40 @@ def test_a_single_ulp_is_seen() -> None:
 
 
 def test_of_a_large_model_a_part_stands_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The distance of the part, scaled: 60 chunks of noise, a tenth of them looked at."""
+    """The distance of the part, scaled: 1920 rows of noise, a tenth of them looked at."""
     generator = torch.Generator().manual_seed(4)
     first, second = (torch.randn(60 * CHUNK, generator=generator) for _ in range(2))
     monkeypatch.setattr(sketch_module, "MOST_SKETCHED", 6 * CHUNK)
     sketch = Sketch("cpu")
     distance = torch.linalg.vector_norm(sketch.of([first]) - sketch.of([second]))
     assert distance.item() == pytest.approx(torch.dist(first, second).item(), rel=4 * SKETCH_ERROR)
-    second.view(60, CHUNK)[::10] = first.view(60, CHUNK)[::10]
+    second.view(-1, SKETCH_WIDTH)[::10] = first.view(-1, SKETCH_WIDTH)[::10]
     assert torch.equal(sketch.of([first]), sketch.of([second]))  # what lies in between is not seen
+
+
+RESNET = {
+    "first": (64, 3, 7, 7),
+    "norm": (64,),
+    "middle": (256, 64, 3, 3),
+    "last": (512, 512, 3, 3),
+    "head": (10, 2048),
+}
+
+
+@pytest.mark.parametrize("changed", [["first"], ["norm"], ["middle"], ["last"], ["head"], ["first", "last"]])
+def test_of_a_large_model_every_tensor_stands_for_itself(changed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensors change by very different amounts: what is taken of one must not stand for another."""
+    monkeypatch.setattr(sketch_module, "MOST_SKETCHED", 2**18)
+    generator = torch.Generator().manual_seed(6)
+    weights = {name: torch.randn(size, generator=generator) for name, size in RESNET.items()}
+    moved = weights | {
+        name: weights[name] + 0.1 ** changed.index(name) * torch.randn(RESNET[name], generator=generator)
+        for name in changed
+    }
+    sketch = Sketch("cpu")
+    distance = torch.linalg.vector_norm(sketch.of(weights.values()) - sketch.of(moved.values()))
+    true = sum(torch.dist(weights[name], moved[name]).item() ** 2 for name in RESNET) ** 0.5
+    assert distance.item() == pytest.approx(true, rel=4 * SKETCH_ERROR)
 
 
 def test_it_is_linear_and_the_same_for_all_runs() -> None:

@@ -53,7 +53,9 @@ class Held(nn.Module):
 @pytest.mark.parametrize("bad", [torch.inf, -torch.inf, torch.nan])
 def test_a_buffer_that_is_not_finite_is_named(bad: float) -> None:
     image = torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last)
-    model = Held(large=torch.tensor([3.4e38, -3.4e38]), mask=torch.tensor([torch.inf]), image=image, count=torch.tensor(3))
+    model = Held(
+        large=torch.tensor([3.4e38, -3.4e38]), mask=torch.tensor([torch.inf]), image=image, count=torch.tensor(3)
+    )
     buffers = Buffers(model, "cpu")
     total, each = buffers.times_zero()
     assert total.item() == 0.0

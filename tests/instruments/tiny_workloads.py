@@ -394,6 +394,23 @@ def poisoned_twice() -> nn.Module:
     return PoisonedTwice()
 
 
+class NowAndThen(nn.Module):
+    """A classifier of which one layer is used in every other training pass alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.extra, self.head = nn.Linear(4, 4), nn.Linear(4, 2)
+        self.passes = 0
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        self.passes += self.training
+        return self.head(inputs + self.extra(inputs) if self.passes % 2 == 0 else inputs)
+
+
+def now_and_then() -> nn.Module:
+    return NowAndThen()
+
+
 class Weights(nn.Module):
     """A few weights, all of one value, for a loss that is a function of them alone."""
 

@@ -4,7 +4,8 @@ To be cheap, what is done element by element is done on a fixed sample: evenly s
 2^18 at the most.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -41,8 +42,8 @@ class Sampler:
 
     def __init__(self, parameters: Sequence[Tensor], every: int, device: str) -> None:
         self.parameters, self.every = parameters, every
-        # Odd, so that it meets every column of a matrix whose width is even.
-        self.stride = -(-sum(parameter.numel() for parameter in parameters) // MOST_ELEMENTS) | 1
+        sizes = [parameter.numel() for parameter in parameters]
+        self.stride = stride_of(sum(sizes), MOST_ELEMENTS, sizes)
         self.sketch = Sketch(device)
         self.losses: list[Tensor] = []
 
@@ -59,7 +60,7 @@ class Sampler:
             targets: (N,) or (N, T), on any device.
         """
         rows, targets = logits.flatten(0, -2), targets.flatten().to(logits.device, non_blocking=True)
-        stride = -(-len(rows) // MOST_PREDICTIONS)
+        stride = stride_of(len(rows), MOST_PREDICTIONS, logits.shape[:-1])
         rows, targets = rows[::stride].float(), targets[::stride]
         self.losses.append(torch.stack([worst_loss(rows, targets, 0.0), worst_loss(rows, targets, EPSILON)]))
 
@@ -90,6 +91,24 @@ class Sampler:
     def elements(self, tensors: Sequence[Tensor]) -> Tensor:
         """Return the sampled elements of some tensors, in one row, FP32."""
         return torch.cat([flatten(tensor)[:: self.stride] for tensor in tensors]).float()
+
+
+def stride_of(elements: int, most: int, sizes: Iterable[int]) -> int:
+    """Return the stride that leaves at most so many of some elements: 1 where all may stay, else a prime.
+
+    It divides none of the sizes: one that divides a matrix's width, or a kernel's, would meet one column of it alone.
+    """
+    stride = -(-elements // most)
+    if stride == 1:
+        return stride
+    divided = set(sizes)
+    while not is_prime(stride) or any(size % stride == 0 for size in divided):
+        stride += 1
+    return stride
+
+
+def is_prime(number: int) -> bool:
+    return number > 1 and all(number % divisor for divisor in range(2, math.isqrt(number) + 1))
 
 
 def sample_row(sample: Sample, trace: dict[str, Any], headroom: float | None) -> dict[str, Any]:

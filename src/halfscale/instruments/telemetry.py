@@ -104,7 +104,9 @@ class Telemetry:
     def fetch(self) -> list[Fetched]:
         """Bring the waiting steps to the host and return them. The one place that waits for the device."""
         fetched = []
-        for values, (step, buffers) in zip(self.on_device[: len(self.waiting)].cpu().numpy(), self.waiting, strict=True):
+        for values, (step, buffers) in zip(
+            self.on_device[: len(self.waiting)].cpu().numpy(), self.waiting, strict=True
+        ):
             bad_buffer = None if values[Column.BUFFERS] == 0 else self.buffers.first_nonfinite(buffers)
             row = self.make_row(values, step, bad_buffer)
             self.rows.append(row)

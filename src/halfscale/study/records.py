@@ -41,7 +41,9 @@ TRACE = pa.schema(
         # On an overflow, the parameter that it was first seen in on the way back: the last in the order of the model whose
         # gradient is not finite.
         pa.field("bad_parameter", pa.string()),
-        pa.field("bad_pass", pa.string()),  # the pass that overflowed: forward if the loss or a buffer is not finite, else backward
+        pa.field(
+            "bad_pass", pa.string()
+        ),  # the pass that overflowed: forward if the loss or a buffer is not finite, else backward
     ]
 )
 
