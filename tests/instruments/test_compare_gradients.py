@@ -61,3 +61,15 @@ def test_squares_of_small_gradients_are_not_lost() -> None:
     reference = torch.full((4,), 1e-30)  # whose square is no FP32 number
     compared = compare(reference * 2, reference, 1.0, 0.0)
     assert compared.error == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("size", [1e-44, 1e-38, 1.0, 1e38])
+@pytest.mark.parametrize("scale", [2.0**-126, 1.0, 2.0**126])
+def test_nothing_is_lost_at_the_ends_of_what_fp32_and_a_scale_may_be(size: float, scale: float) -> None:
+    reference = torch.full((4,), size)
+    flushed = compare(torch.zeros(4), reference, scale, SMALLEST)
+    assert (flushed.error, flushed.cosine, flushed.flushed) == (1.0, None, 4)
+    own = compare(torch.full((4,), 1.5), reference, scale, SMALLEST)
+    assert own.error == pytest.approx(abs(1.5 / scale / float(reference[0]) - 1))
+    assert own.cosine == pytest.approx(1.0)
+    assert own.norm == pytest.approx(2 * float(reference[0]))

@@ -1,4 +1,7 @@
-"""What a format and a loss scale make of a gradient, held against the FP32 gradient of the same batch."""
+"""What a format and a loss scale make of a gradient, held against the FP32 gradient of the same batch.
+
+All arithmetic is FP64: there, whatever FP32 holds, divided by any loss scale and squared, is neither zero nor infinite.
+"""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +11,7 @@ import torch
 from torch import Tensor
 
 PART = 2**16
-"""Elements that are compared at a time, and whose products are summed in FP32."""
+"""Elements that are compared at a time."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +78,10 @@ class Reference:
     def __init__(self, gradient: Tensor) -> None:
         """Take a gradient of the loss itself, FP32, any shape."""
         self.largest = float(gradient.abs().max())
-        # To a largest element of about 1, exactly: else the squares of small gradients are no FP32 numbers.
-        self.unit = 2.0 ** -math.frexp(self.largest)[1] if 0 < self.largest < math.inf else 1.0
-        self.in_units = (gradient * self.unit).flatten()
-        self.zero = (gradient == 0).flatten()
-        self.zeros = int(self.zero.sum())
-        self.squared = total([torch.dot(part, part) for part in self.in_units.split(PART)]) / self.unit**2
+        self.parts = gradient.flatten().split(PART)
+        self.zeros = int((gradient == 0).sum())
+        doubles = (part.double() for part in self.parts)
+        self.squared = total([torch.dot(part, part) for part in doubles])
 
 
 def compare(gradient: Tensor, reference: Reference, scale: float, smallest_normal: float) -> Compared:
@@ -93,36 +94,35 @@ def compare(gradient: Tensor, reference: Reference, scale: float, smallest_norma
         smallest_normal: of the format that the gradient went through; 0 where there is none to fall below.
     """
     # Part by part, each of which stays in the processor's cache while all is asked of it.
-    parts = zip(gradient.flatten().split(PART), reference.in_units.split(PART), reference.zero.split(PART), strict=True)
-    found = [compare_part(*part, reference.unit / scale, smallest_normal) for part in parts]
+    parts = zip(gradient.flatten().split(PART), reference.parts, strict=True)
+    found = [compare_part(own, other, scale, smallest_normal) for own, other in parts]
     largest, flushed, subnormal, squared_error, squared_own, product = zip(*found, strict=True)
     return Compared(
         elements=gradient.numel(),
         squared=reference.squared,
         largest=reference.largest,
         overflow=not bool(torch.isfinite(torch.stack(largest).max())),  # max keeps NaN
-        squared_error=total(squared_error) / reference.unit**2,
-        squared_own=total(squared_own) / reference.unit**2,
-        product=total(product) / reference.unit**2,
+        squared_error=total(squared_error),
+        squared_own=total(squared_own),
+        product=total(product),
         true_zero=reference.zeros,
         flushed=int(torch.stack(flushed).sum()),
         subnormal=int(torch.stack(subnormal).sum()),
     )
 
 
-def compare_part(
-    gradient: Tensor, in_units: Tensor, was_zero: Tensor, factor: float, smallest_normal: float
-) -> tuple[Tensor, ...]:
+def compare_part(gradient: Tensor, reference: Tensor, scale: float, smallest_normal: float) -> tuple[Tensor, ...]:
     """Return of a part, on its device: largest |gradient|, flushed, subnormal, and the three sums of products."""
     magnitude = gradient.abs()
     zero = magnitude == 0
     subnormal = (magnitude < smallest_normal) & ~zero
-    own = gradient * factor
-    squared_own, product = torch.dot(own, own), torch.dot(own, in_units)
-    own -= in_units
-    return magnitude.max(), (zero & ~was_zero).sum(), subnormal.sum(), torch.dot(own, own), squared_own, product
+    flushed = zero & (reference != 0)
+    own, other = gradient.double() / scale, reference.double()
+    squared_own, product = torch.dot(own, own), torch.dot(own, other)
+    own -= other
+    return magnitude.max(), flushed.sum(), subnormal.sum(), torch.dot(own, own), squared_own, product
 
 
 def total(sums: Sequence[Tensor]) -> float:
-    """Return the sum of sums over parts, in FP64."""
-    return float(torch.stack(list(sums)).double().sum())
+    """Return the sum of sums over parts."""
+    return float(torch.stack(list(sums)).sum())
