@@ -7,9 +7,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from halfscale.analysis.predicted_skips import calibration_skips
 from halfscale.analysis.probe import window_of, window_table
 from halfscale.instruments.probe import probe, probe_length
 from halfscale.instruments.train import train
+from halfscale.study.arm import DynamicLossScaling
 from halfscale.study.load import parse_study
 from halfscale.study.probe import ProbeSpec
 from halfscale.study.probings import ProbeRecord, read_probe
@@ -69,6 +71,25 @@ def test_the_largest_finite_scale_is_found_between_the_scales_that_were_asked_fo
     whole = gradients[(gradients["parameter"] == "") & (gradients["precision"] == "fp16")]
     assert window_of(whole).high == 15
     assert sorted(whole["exponent"]) == [-2, 2, 6, 10, 14, 15, 16, 17, 18, 22]
+
+
+@pytest.mark.parametrize(("accumulate", "bits"), [(1, 0), (4, 2), (16, 4)])
+def test_gradients_accumulated_move_the_window_as_they_move_the_scale_that_training_settles_at(
+    make_probe: MakeProbe, tmp_path: Path, accumulate: int, bits: int
+) -> None:
+    """Each micro-batch's loss is divided by their number, so that each gradient is as much smaller."""
+    unit = {"model": "tiny_workloads:unit", "data": "tiny_workloads:ones", "batch_size": 1, "accumulate": accumulate}
+    spec = make_probe({**unit, "optimizer": {"name": "sgd", "lr": 1e-6}}, at=[0], lowest=-30, highest=26, every=1)
+    _, gradients = probed(spec, tmp_path / "probe")
+    windows = window_table("unit", gradients)
+    (window,) = windows.to_dict("records")
+    assert (window["low"], window["high"]) == (-23 + bits, 15 + bits)
+    assert (gradients["largest"] == 2.0**-bits).all()
+    scaling = DynamicLossScaling(kind="dynamic", init_scale=2.0**24, growth_interval=1000)
+    fp16 = spec.run.model_copy(update={"precision": "fp16", "loss_scaling": scaling})
+    summary = train(fp16, tmp_path / "run")
+    assert summary.final_scale == 2.0 ** window["high"]
+    assert calibration_skips({"init_scale": 2.0**24, "backoff_factor": 0.5}, windows) == summary.skipped == 9 - bits
 
 
 @pytest.mark.parametrize(("activation", "low", "high"), [("gelu", 7.5, 8.5), ("tanh", 7.5, 8.5), ("relu", 2.2, 4.2)])

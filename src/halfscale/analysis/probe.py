@@ -51,7 +51,8 @@ def write_probe_tables(folder: Path) -> None:
     write_csv(folder / "tables" / "probe_scales.csv", scales)
     write_csv(folder / "tables" / "probe_layers.csv", layers)
     runs, samples = read_runs(folder), read_csv(folder / "tables" / "samples.csv")
-    # With gradients accumulated a step is more than the one batch that is probed.
+    # With gradients accumulated a run samples the sum over a step's micro-batches, and one of them was probed: their
+    # zeros are not the sum's.
     seeds = {name: spec.run.seed for name, spec in specs.items() if spec.run.accumulate == 1}
     write_csv(folder / "tables" / "predicted_skips.csv", prediction_table(windows, runs))
     write_csv(folder / "tables" / "predicted_flushed.csv", flushed_table(scales, runs, samples, seeds))

@@ -1,6 +1,8 @@
 """The probe instrument: the gradients of one batch at fixed weights, in FP32, in BF16, and in FP16 at every scale.
 
-The weights are those of the reference's run after so many steps, and the batch is the one that comes next in it.
+The weights are those of the reference's run after so many steps, and the batch is the micro-batch that comes next in it.
+What is differentiated is the loss divided by the number of micro-batches in a step, as in training, so that a scale
+means the same in both.
 """
 
 import math
@@ -117,7 +119,7 @@ def formats(
 
 
 def gradients_of(run: Run, batch: Batch, effective: Effective, scale: float) -> tuple[float, Gradients]:
-    """Return the loss, and the gradient of scale x loss, by the real autocast path.
+    """Return the loss, and the gradient of scale x loss / accumulate, by the real autocast path.
 
     Buffers and random numbers stay as they were, so that dropout drops the same for every format, and what is trained
     after is trained as if nobody had looked. A parameter without a gradient has one of zeros.
@@ -126,7 +128,7 @@ def gradients_of(run: Run, batch: Batch, effective: Effective, scale: float) -> 
     devices = [torch.cuda.current_device()] if run.device == "cuda" else []
     with torch.random.fork_rng(devices), arithmetic(effective.precision, effective.backend):
         loss, _ = forward(run.model, batch, effective, run.spec.memory_format)
-        (loss * run.spec.loss_factor * scale).backward()
+        (run.spec.loss_factor * loss / run.spec.accumulate * scale).backward()  # in the order of training
     gradients = {
         name: torch.zeros_like(each) if each.grad is None else each.grad
         for name, each in run.model.named_parameters()

@@ -16,8 +16,8 @@ GRADIENTS = pa.schema(
         pa.field("exponent", pa.int32()),  # of the loss scale; null where nothing is scaled
         pa.field("parameter", pa.string(), nullable=False),  # as the model names it; empty for all of them together
         pa.field("elements", pa.int64(), nullable=False),
-        pa.field("norm", pa.float64()),  # L2 norm of the FP32 gradient; null where that is no number
-        pa.field("largest", pa.float64()),  # largest |FP32 gradient|
+        pa.field("norm", pa.float64()),  # L2 norm of g_32, that of loss / accumulate; null where it is no number
+        pa.field("largest", pa.float64()),  # largest |g_32|
         pa.field("overflow", pa.bool_(), nullable=False),  # an element is not finite
         pa.field("error", pa.float64()),  # |g - g_32| / |g_32|, L2 norms; null where that is no number
         pa.field("cosine", pa.float64()),  # between g and g_32
