@@ -16,8 +16,17 @@ from halfscale.analysis.figures import operating_window, predicted_skips
 from halfscale.analysis.macros import probe_values
 from halfscale.analysis.predicted_flushed import COLUMNS as FLUSHED
 from halfscale.analysis.predicted_skips import prediction_table
-from halfscale.analysis.probe import crossover, layer_table, probe_tex, scale_table, window_of, window_table
+from halfscale.analysis.probe import (
+    computed_as_probed,
+    crossover,
+    layer_table,
+    probe_tex,
+    scale_table,
+    window_of,
+    window_table,
+)
 from halfscale.analysis.prose.probe import probe
+from halfscale.study.arm import Arm
 
 
 @pytest.fixture
@@ -68,6 +77,20 @@ def test_the_table_of_windows(windows: pd.DataFrame) -> None:
 def test_a_parameter_without_gradient_has_no_window(gradients: pd.DataFrame) -> None:
     still = gradients.assign(norm=gradients["norm"].where(gradients["parameter"] != "first", 0.0))
     assert set(layer_table("net", still)["parameter"]) == {"second"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "alike"),
+    [
+        ({}, True),
+        ({"perturb": "ulp"}, True),
+        ({"fp32_modules": ["head"]}, False),
+        ({"layer_scales": {"head": 0.5}}, False),
+        ({"inject": {"kind": "inf_gradient", "steps": [3]}}, False),
+    ],
+)
+def test_arms_whose_gradients_are_not_those_that_were_probed(settings: dict[str, object], alike: bool) -> None:
+    assert computed_as_probed(Arm.model_validate({"name": "fp16", "precision": "fp16", **settings})) == alike
 
 
 def make_runs(**changes: object) -> pd.DataFrame:

@@ -109,6 +109,11 @@ def test_every_run_is_counted_and_diverged_ones_are_not_averaged(smoke: Path) ->
     assert (injected["skipped"] >= 2).all()
 
 
+def test_nothing_is_predicted_of_arms_with_other_gradients_than_those_probed(smoke: Path) -> None:
+    predicted = pd.read_csv(smoke / "tables/predicted_skips.csv")
+    assert set(predicted["arm"]) == {"fp16"}  # and not fp16-injected
+
+
 def test_a_second_call_has_nothing_to_do(smoke_folder: Path, snakemake: Snakemake) -> None:
     for seed in ("1", "2"):
         done = snakemake(smoke_folder, "--configfile", SMOKE, "--dry-run", PYTHONHASHSEED=seed)

@@ -17,9 +17,9 @@ def flushed_table(
 
     Args:
         scales: tables/probe_scales.csv.
-        runs: tables/runs.csv.
+        runs: tables/runs.csv, of the arms whose gradients are computed as those that were probed, at the same weights.
         samples: tables/samples.csv.
-        seeds: of the probed runs, by workload; none where a step is more than the one batch that was probed.
+        seeds: of the probed runs, by workload; none where a step sums more gradients than the one that was probed.
     """
     known = scales[(scales["step"] == 0) & (scales["precision"] == "fp16") & ~scales["overflow"].astype(bool)]
     probed = known.assign(predicted=known["true_zero"] + known["flushed"])[["workload", "exponent", "predicted"]]

@@ -4,6 +4,7 @@ The window reaches from the smallest scale at which FP16's gradient is as good a
 finite. Scales are exponents of two throughout, so that a window's width is in bits.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from halfscale.analysis.collect import read_csv, read_plan, read_runs, write_csv
 from halfscale.analysis.latex import Column, breakable, longtable, number, percent
 from halfscale.analysis.predicted_flushed import flushed_table
 from halfscale.analysis.predicted_skips import prediction_table
+from halfscale.study.arm import Arm
 from halfscale.study.probe import ProbeSpec
 from halfscale.study.probings import read_probe
 from halfscale.study.whole import write_text
@@ -42,7 +44,8 @@ def write_probe_tables(folder: Path) -> None:
         RecordError: the plan or a probe is missing or not whole.
         OSError: tables/runs.csv or tables/samples.csv is missing.
     """
-    specs = read_plan(folder).probe
+    plan = read_plan(folder)
+    specs = plan.probe
     probes = {name: read_probe(folder / "probe" / name, spec)[1] for name, spec in specs.items()}
     windows = pd.concat([window_table(name, gradients) for name, gradients in probes.items()], ignore_index=True)
     scales = pd.concat([scale_table(name, gradients) for name, gradients in probes.items()], ignore_index=True)
@@ -54,8 +57,10 @@ def write_probe_tables(folder: Path) -> None:
     # With gradients accumulated a run samples the sum over a step's micro-batches, and one of them was probed: their
     # zeros are not the sum's.
     seeds = {name: spec.run.seed for name, spec in specs.items() if spec.run.accumulate == 1}
-    write_csv(folder / "tables" / "predicted_skips.csv", prediction_table(windows, runs))
-    write_csv(folder / "tables" / "predicted_flushed.csv", flushed_table(scales, runs, samples, seeds))
+    alike = [arm for arm in plan.arms if computed_as_probed(arm)]
+    same_weights = of_arms(runs, [arm for arm in alike if arm.perturb == "none"])
+    write_csv(folder / "tables" / "predicted_skips.csv", prediction_table(windows, of_arms(runs, alike)))
+    write_csv(folder / "tables" / "predicted_flushed.csv", flushed_table(scales, same_weights, samples, seeds))
     write_text(folder / "tables" / "probe.tex", probe_tex(windows))
 
 
@@ -65,6 +70,19 @@ def read_probe_tables(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame, pd.Data
         read_csv(folder / "tables" / f"{name}.csv") for name in ("probe", "predicted_skips", "predicted_flushed")
     )
     return probe, skips, flushed
+
+
+def computed_as_probed(arm: Arm) -> bool:
+    """Return whether an arm's gradients are computed as those that are probed.
+
+    Not so with FP32 islands or scales of single layers, whose gradients lie elsewhere, nor with faults that are injected.
+    """
+    return not (arm.fp32_modules or arm.layer_scales or arm.inject)
+
+
+def of_arms(runs: pd.DataFrame, arms: Iterable[Arm]) -> pd.DataFrame:
+    """Return the rows of these arms."""
+    return runs[runs["arm"].isin([arm.name for arm in arms])]
 
 
 def window_of(curve: pd.DataFrame) -> Window:

@@ -14,7 +14,8 @@ TITLE = "Calibration skips, predicted and observed"
 CAPTION = (
     "Steps that a dynamic scaler skipped until its scale had come down to where it can be used. Dots: runs, one a seed. "
     "Ring: predicted from the initial scale, the backoff factor and the upper end of the operating window at the initial "
-    "weights of one seed. At the right, predicted and observed."
+    "weights of one seed. At the right, predicted and observed. Arms with FP32 islands, with scales of single layers or "
+    "with injected faults have other gradients than those probed, and are left out."
 )
 
 MOST_ARMS = 24
