@@ -16,15 +16,7 @@ from halfscale.analysis.figures import operating_window, predicted_skips
 from halfscale.analysis.macros import probe_values
 from halfscale.analysis.predicted_flushed import COLUMNS as FLUSHED
 from halfscale.analysis.predicted_skips import prediction_table
-from halfscale.analysis.probe import (
-    computed_as_probed,
-    crossover,
-    layer_table,
-    probe_tex,
-    scale_table,
-    window_of,
-    window_table,
-)
+from halfscale.analysis.probe import computed_as_probed, layer_table, probe_tex, scale_table, window_table
 from halfscale.analysis.prose.probe import probe
 from halfscale.study.arm import Arm
 
@@ -39,30 +31,6 @@ def windows(gradients: pd.DataFrame) -> pd.DataFrame:
     return window_table("net", gradients)
 
 
-def curve(gradients: pd.DataFrame, step: int) -> pd.DataFrame:
-    own = (gradients["step"] == step) & (gradients["parameter"] == "") & (gradients["precision"] == "fp16")
-    return gradients[own]
-
-
-def test_a_window_reaches_from_as_good_as_it_gets_to_the_last_finite_scale(gradients: pd.DataFrame) -> None:
-    assert window_of(curve(gradients, 0)) == (0.01, 0, 16)
-    assert window_of(curve(gradients, 10)) == (0.01, 8, 12)
-
-
-def test_a_gradient_that_is_never_finite_has_no_window(gradients: pd.DataFrame) -> None:
-    assert window_of(curve(gradients, 0).assign(overflow=True, error=None)) == (None, None, None)
-
-
-@pytest.mark.parametrize(
-    ("bf16_error", "exponent"),
-    [(0.08, 0), (0.16, -4), (0.159, 0), (0.005, None), (None, None), (1.0, -4)],
-)
-def test_the_crossover_is_where_fp16_is_no_worse_from_there_on(
-    gradients: pd.DataFrame, bf16_error: float | None, exponent: int | None
-) -> None:
-    assert crossover(curve(gradients, 0), bf16_error) == exponent
-
-
 def test_the_table_of_windows(windows: pd.DataFrame) -> None:
     start, end = windows.to_dict("records")
     assert (start["low"], start["high"], start["bits"], start["default_inside"]) == (0, 16, 16, True)
@@ -72,11 +40,72 @@ def test_the_table_of_windows(windows: pd.DataFrame) -> None:
     assert start["true_zero"] == 0.1
     assert (start["flushed_unscaled"], end["flushed_unscaled"], end["flushed_default"]) == (0.0, 0.08, 0.0)
     assert r"$16$ to $8$" in probe_tex(windows)
+    assert not windows[["low_open", "high_open", "layers_low_open", "layers_high_open"]].any(axis=None)
 
 
-def test_a_parameter_without_gradient_has_no_window(gradients: pd.DataFrame) -> None:
-    still = gradients.assign(norm=gradients["norm"].where(gradients["parameter"] != "first", 0.0))
-    assert set(layer_table("net", still)["parameter"]) == {"second"}
+def test_open_ends_are_said(gradients: pd.DataFrame) -> None:
+    """Of what has a window from 2^0 to 2^16, only scales from 2^4 to 2^12 were tried."""
+    own = (gradients["step"] == 0) & gradients["exponent"].fillna(4).between(4, 12)
+    table = window_table("net", gradients[own])
+    (row,) = table.to_dict("records")
+    assert (row["low"], row["low_open"], row["high"], row["high_open"]) == (4, True, 12, True)
+    assert (row["layers_low_open"], row["layers_high_open"]) == (True, True)
+    assert (row["crossover"], row["crossover_open"]) == (4, True)
+    assert pd.isna(row["default_inside"])  # 2^16 lies above all that was tried, and may well lie inside
+    assert r"$\leq4$ to $\geq12$ & $\geq8$ & $\leq4$ & $\leq4$ to $\geq12$ & $\geq8$" in probe_tex(table)
+    text = probe(table, prediction_table(table, make_runs()), pd.DataFrame(columns=FLUSHED))
+    assert r"\val{probe.net.0.low} or below to \val{probe.net.0.high} or above" in text
+    assert r"\val{probe.net.0.bits} bits at least, as no scale beyond was tried" in text
+    assert "is not known" in text
+    assert "worse than BF16" not in text
+    assert "predicts" not in text
+    layers = layer_table("net", gradients[own])
+    assert layers[["low_open", "high_open"]].all(axis=None)
+
+
+@pytest.mark.parametrize(("init_scale", "skips"), [(2.0**24, None), (2.0**12, 0), (2.0**10, 0)])
+def test_nothing_is_predicted_of_what_starts_above_an_open_end(
+    gradients: pd.DataFrame, init_scale: float, skips: int | None
+) -> None:
+    windows = window_table("net", gradients[gradients["exponent"].fillna(4) <= 12])
+    (row,) = prediction_table(windows, make_runs(init_scale=init_scale)).to_dict("records")
+    assert pd.isna(row["predicted_skips"]) if skips is None else row["predicted_skips"] == skips
+    ends = window_table("net", gradients[gradients["exponent"].fillna(4) <= 8])
+    (row,) = prediction_table(ends, make_runs(init_scale=init_scale)).to_dict("records")
+    assert pd.isna(row["predicted_scale"])
+
+
+def spoilt(gradients: pd.DataFrame, parameter: str, fp16: float | None, bf16: float) -> pd.DataFrame:
+    """Return the gradients with other errors of one parameter; none of FP16 is an overflow at every scale."""
+    own = gradients["parameter"] == parameter
+    half = own & (gradients["precision"] == "fp16")
+    error = gradients["error"].mask(half, fp16).mask(own & (gradients["precision"] == "bf16"), bf16)
+    return gradients.assign(error=error, overflow=gradients["overflow"] | (half & (fp16 is None)))
+
+
+@pytest.mark.parametrize("fp16", [None, 1.0], ids=["finite at no scale", "flushed at all"])
+def test_a_parameter_without_a_window_leaves_no_scale_that_serves_all(
+    gradients: pd.DataFrame, fp16: float | None
+) -> None:
+    windows = window_table("net", spoilt(gradients, "first", fp16, 0.08))
+    assert windows[["layers_low", "layers_high", "layers_bits"]].isna().all(axis=None)
+    assert windows["layers_without"].tolist() == [1, 1]
+    assert "& none & -- &" in probe_tex(windows)
+    text = probe(windows, prediction_table(windows, make_runs()), pd.DataFrame(columns=FLUSHED))
+    assert "no scale in common: no single one serves all" in text
+    assert "FP16's gradient of one parameter finite and better than one of zeros" in text
+
+
+def test_a_gradient_that_is_noise_is_counted_and_takes_no_part(gradients: pd.DataFrame) -> None:
+    noisy = spoilt(gradients, "first", 40.0, 300.0)
+    layers = layer_table("net", noisy)
+    assert layers.loc[layers["noise"], "parameter"].tolist() == ["first", "first"]
+    assert layers.loc[layers["noise"], "low"].isna().all()
+    windows = window_table("net", noisy)
+    assert windows["layers_noise"].tolist() == [1, 1]
+    assert windows[["layers_low", "layers_high"]].to_numpy().tolist() == [[0, 20], [16, 20]]  # those of `second`
+    text = probe(windows, prediction_table(windows, make_runs()), pd.DataFrame(columns=FLUSHED))
+    assert "This leaves out one parameter whose gradient is rounding noise" in text
 
 
 @pytest.mark.parametrize(
@@ -91,6 +120,11 @@ def test_a_parameter_without_gradient_has_no_window(gradients: pd.DataFrame) -> 
 )
 def test_arms_whose_gradients_are_not_those_that_were_probed(settings: dict[str, object], alike: bool) -> None:
     assert computed_as_probed(Arm.model_validate({"name": "fp16", "precision": "fp16", **settings})) == alike
+
+
+def test_a_parameter_without_gradient_has_no_window(gradients: pd.DataFrame) -> None:
+    still = gradients.assign(norm=gradients["norm"].where(gradients["parameter"] != "first", 0.0))
+    assert set(layer_table("net", still)["parameter"]) == {"second"}
 
 
 def make_runs(**changes: object) -> pd.DataFrame:

@@ -4,11 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from halfscale.analysis.predicted_skips import calibration_skips
-from halfscale.analysis.probe import window_of, window_table
+from halfscale.analysis.probe import layer_table, window_table
+from halfscale.analysis.windows import window_of
 from halfscale.instruments.probe import probe, probe_length
 from halfscale.instruments.train import train
 from halfscale.study.arm import DynamicLossScaling
@@ -57,7 +59,7 @@ def test_the_window_of_a_unit_gradient_is_known_exactly(make_probe: MakeProbe, t
     unit = {"model": "tiny_workloads:unit", "data": "tiny_workloads:ones", "batch_size": 1}
     _, gradients = probed(make_probe(unit, at=[0], lowest=-30, highest=20, every=1), tmp_path)
     whole = gradients[(gradients["parameter"] == "") & (gradients["precision"] == "fp16")]
-    assert window_of(whole) == (0.0, -23, 15)
+    assert window_of(whole) == (0.0, -23, 15, False, False)
     assert (gradients["largest"] == 1).all()
     flushed = whole.set_index("exponent")["flushed"]
     assert (flushed[-24], flushed[-23]) == (1, 0)
@@ -185,3 +187,36 @@ def test_parameters_without_gradient_or_without_elements_are_no_error(make_probe
     assert set(gradients["parameter"]) == {"", "head.weight", "head.bias", "unused", "only_in_fp32"}
     fp16 = gradients[(gradients["precision"] == "fp16") & (gradients["parameter"] == "only_in_fp32")]
     assert (fp16["flushed"] == 1).all()  # it is not zero in FP32, and zero in FP16
+
+
+@pytest.mark.parametrize("loss_factor", [2.0**-126, 2.0**-100, 1.0, 2.0**100])
+def test_at_the_ends_of_the_allowed_ranges_every_finite_gradient_has_an_error(
+    make_probe: MakeProbe, tmp_path: Path, loss_factor: float
+) -> None:
+    """Where all of it is flushed to zero, that error is 1 exactly."""
+    spec = make_probe({"loss_factor": loss_factor}, at=[0], lowest=-126, highest=126, every=21)
+    _, gradients = probed(spec, tmp_path)
+    assert np.isfinite(gradients["norm"]).all()
+    has_gradient = ~gradients["overflow"] & (gradients["norm"] > 0)
+    assert np.isfinite(gradients.loc[has_gradient, "error"]).all()
+    gone = gradients[has_gradient & (gradients["flushed"] + gradients["true_zero"] == gradients["elements"])]
+    assert len(gone)
+    assert (gone["error"] == 1).all()
+    assert gone["cosine"].isna().all()
+
+
+def test_the_gradient_of_a_key_bias_is_noise_and_asks_for_no_window(make_probe: MakeProbe, tmp_path: Path) -> None:
+    """Softmax does not see what a key's bias adds to every score alike: its gradient is zero but for rounding."""
+    transformer = {
+        "model": "transformer",
+        "model_args": {"vocabulary": 8, "context": 16, "width": 32, "depth": 1, "heads": 2},
+        "data": "markov",
+        "data_args": {"vocabulary": 8, "context": 16, "evaluation_batches": 2},
+    }
+    _, gradients = probed(make_probe(transformer, at=[0], lowest=-8, highest=24, every=4), tmp_path)
+    layers = layer_table("transformer", gradients).set_index("parameter")
+    assert layers.index[layers["noise"]].tolist() == ["blocks.0.attention.key.bias"]
+    assert pd.isna(layers.loc["blocks.0.attention.key.bias", "low"])
+    (window,) = window_table("transformer", gradients).to_dict("records")
+    assert (window["layers_noise"], window["layers_without"]) == (1, 0)
+    assert window["layers_low"] == layers["low"].max()

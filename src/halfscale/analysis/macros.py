@@ -234,7 +234,7 @@ def probe_values(windows: pd.DataFrame) -> Iterator[tuple[str, str]]:
             yield f"{key}.{name}", number(float(row[name]) if pd.notna(row[name]) else None)
         for name in ("low", "high", "crossover", "layers_low", "layers_high"):
             yield f"{key}.{name}", scale(2.0 ** int(row[name]) if pd.notna(row[name]) else None)
-        for name in ("bits", "layers_bits"):
+        for name in ("bits", "layers_bits", "layers_noise", "layers_without"):
             yield f"{key}.{name}", number(int(row[name]) if pd.notna(row[name]) else None)
         for name in ("true_zero", "flushed_unscaled", "flushed_default"):
             yield f"{key}.{name}", percent(float(row[name]) if pd.notna(row[name]) else None)

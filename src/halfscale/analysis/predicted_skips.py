@@ -11,11 +11,14 @@ def prediction_table(windows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
 
     predicted_skips: calibration takes max(0, ceil((log2 S0 - log2 S*) / -log2 b)) skipped steps from the initial scale
     S0 down to S*, the upper end of the window at the initial weights, with backoff factor b; null where those were not
-    probed. scale, predicted_scale: exponents of the scale after the last step and of the window's upper end there.
+    probed, and where S0 lies above an upper end that is open. scale, predicted_scale: exponents of the scale after the
+    last step and of the window's upper end there; the latter null where it is open.
+
+    With gradients accumulated, the window is that of the first micro-batch of a step, and a run lives with all of them.
 
     Args:
         windows: tables/probe.csv.
-        runs: tables/runs.csv.
+        runs: tables/runs.csv, of the arms whose gradients are computed as those that were probed.
     """
     scaled = runs[(runs["precision"] == "fp16") & (runs["loss_scaling"] == "dynamic") & (runs["status"] == "completed")]
     rows: list[dict[str, Any]] = []
@@ -31,7 +34,7 @@ def prediction_table(windows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
                 "seed": run["seed"],
                 "predicted_skips": calibration_skips(run, start),
                 "skips": run["skipped_calibration"],
-                "predicted_scale": upper_end(end),
+                "predicted_scale": None if end.empty or end["high_open"].iloc[0] else upper_end(end),
                 "scale": math.log2(run["final_scale"]),
                 "growth": math.log2(run["growth_factor"]),
             }
@@ -45,9 +48,12 @@ def calibration_skips(run: dict[str, Any], window: pd.DataFrame) -> int | None:
     high = upper_end(window)
     if high is None:
         return None
-    return max(0, math.ceil((math.log2(run["init_scale"]) - high) / -math.log2(run["backoff_factor"])))
+    above = math.log2(run["init_scale"]) - high
+    if above > 0 and window["high_open"].iloc[0]:
+        return None
+    return max(0, math.ceil(above / -math.log2(run["backoff_factor"])))
 
 
 def upper_end(window: pd.DataFrame) -> int | None:
-    """Return the exponent of a window's upper end; None where there is no row, or no finite scale in it."""
+    """Return the exponent of a window's upper end; None where there is no row, or no window."""
     return None if window.empty or pd.isna(window["high"].iloc[0]) else int(window["high"].iloc[0])

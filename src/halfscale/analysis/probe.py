@@ -1,40 +1,29 @@
 """From probed gradients to operating windows of the loss scale: tables/probe*.csv and their LaTeX.
 
-The window reaches from the smallest scale at which FP16's gradient is as good as it gets to the largest at which it is
-finite. Scales are exponents of two throughout, so that a window's width is in bits.
+Scales are exponents of two throughout, so that a window's width is in bits.
 """
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
 from halfscale.analysis.collect import read_csv, read_plan, read_runs, write_csv
-from halfscale.analysis.latex import Column, breakable, longtable, number, percent
+from halfscale.analysis.latex import MISSING, Column, breakable, longtable, number, percent
 from halfscale.analysis.predicted_flushed import flushed_table
 from halfscale.analysis.predicted_skips import prediction_table
+from halfscale.analysis.windows import Window, bf16_error_of, common_window, crossover, layer_windows, window_of
 from halfscale.study.arm import Arm
 from halfscale.study.probe import ProbeSpec
 from halfscale.study.probings import read_probe
 from halfscale.study.whole import write_text
 
-AS_GOOD = 1.1
-"""Times the least error of all finite scales: what is below is as good as it gets."""
-
 DEFAULT = 16
 """Exponent of GradScaler's default initial scale, 2^16."""
 
-
-class Window(NamedTuple):
-    """The operating window of a gradient, as exponents; None where there is none."""
-
-    plateau: float | None
-    """Least relative error over the finite scales."""
-    low: int | None
-    """Smallest scale whose error is below AS_GOOD times the plateau."""
-    high: int | None
-    """Largest scale at which no element overflows."""
+AT_MOST, AT_LEAST = r"\leq", r"\geq"
+"""Before the end of a window that is the last scale that was tried."""
 
 
 def write_probe_tables(folder: Path) -> None:
@@ -54,12 +43,12 @@ def write_probe_tables(folder: Path) -> None:
     write_csv(folder / "tables" / "probe_scales.csv", scales)
     write_csv(folder / "tables" / "probe_layers.csv", layers)
     runs, samples = read_runs(folder), read_csv(folder / "tables" / "samples.csv")
+    alike = [arm for arm in plan.arms if computed_as_probed(arm)]
+    write_csv(folder / "tables" / "predicted_skips.csv", prediction_table(windows, of_arms(runs, alike)))
     # With gradients accumulated a run samples the sum over a step's micro-batches, and one of them was probed: their
     # zeros are not the sum's.
     seeds = {name: spec.run.seed for name, spec in specs.items() if spec.run.accumulate == 1}
-    alike = [arm for arm in plan.arms if computed_as_probed(arm)]
     same_weights = of_arms(runs, [arm for arm in alike if arm.perturb == "none"])
-    write_csv(folder / "tables" / "predicted_skips.csv", prediction_table(windows, of_arms(runs, alike)))
     write_csv(folder / "tables" / "predicted_flushed.csv", flushed_table(scales, same_weights, samples, seeds))
     write_text(folder / "tables" / "probe.tex", probe_tex(windows))
 
@@ -85,42 +74,22 @@ def of_arms(runs: pd.DataFrame, arms: Iterable[Arm]) -> pd.DataFrame:
     return runs[runs["arm"].isin([arm.name for arm in arms])]
 
 
-def window_of(curve: pd.DataFrame) -> Window:
-    """Return the window of one gradient from its FP16 rows, one a scale."""
-    finite = curve[~curve["overflow"] & curve["error"].notna()]
-    if finite.empty:
-        return Window(None, None, None)
-    plateau = float(finite["error"].min())
-    good = finite.loc[finite["error"] <= AS_GOOD * plateau, "exponent"]
-    return Window(plateau, int(good.min()), int(finite["exponent"].max()))
-
-
-def crossover(curve: pd.DataFrame, bf16_error: float | None) -> int | None:
-    """Return the smallest scale from which on FP16 is no worse than BF16; None where BF16 is not known or never worse."""
-    finite = curve[~curve["overflow"] & curve["error"].notna()].sort_values("exponent")
-    if bf16_error is None or finite.empty or finite["error"].iloc[-1] > bf16_error:
-        return None
-    worse = finite.loc[finite["error"] > bf16_error, "exponent"]
-    return int(
-        finite["exponent"].min() if worse.empty else finite.loc[finite["exponent"] > worse.max(), "exponent"].min()
-    )
-
-
 def window_table(workload: str, gradients: pd.DataFrame) -> pd.DataFrame:
     """Return one row a step: the window of the whole model, and that in which every parameter's own window lies.
 
-    Scales are exponents. layers_low and layers_high: the largest lower and the smallest upper end over the parameters;
-    where the former is above the latter, no single scale serves all of them. bits: width of a window.
+    Scales are exponents. bits: width of a window. layers_low and layers_high: the largest lower and the smallest upper
+    end over the parameters; where the former is above the latter, no single scale serves all of them, and so where both
+    are null and layers_without is not 0: so many parameters have no window, those apart whose gradient is rounding
+    noise, of which there are layers_noise. An end is open that is the lowest or the highest scale that was tried: the
+    window may reach further. default_inside: null where that is not known for that reason.
     """
     rows: list[dict[str, Any]] = []
     for step, own in gradients.groupby("step", sort=True):
         whole = own[own["parameter"] == ""]
         curve = whole[whole["precision"] == "fp16"]
-        window = window_of(curve)
-        bf16 = whole.loc[whole["precision"] == "bf16", "error"]
-        bf16_error = float(bf16.iloc[0]) if len(bf16) and pd.notna(bf16.iloc[0]) else None
-        layers = layer_windows(own)
-        low, high = layers["low"].max(), layers["high"].min()
+        window, common = window_of(curve), common_window(layer_windows(own))
+        bf16_error = bf16_error_of(whole)
+        crossed = crossover(curve, bf16_error)
         elements = int(whole["elements"].iloc[0])
         rows.append(
             {
@@ -134,22 +103,41 @@ def window_table(workload: str, gradients: pd.DataFrame) -> pd.DataFrame:
                 "bf16_error": bf16_error,
                 "low": window.low,
                 "high": window.high,
-                "bits": None if window.low is None or window.high is None else window.high - window.low,
-                "default_inside": window.low is not None
-                and window.high is not None
-                and window.low <= DEFAULT <= window.high,
-                "crossover": crossover(curve, bf16_error),
-                "layers_low": low,
-                "layers_high": high,
-                "layers_bits": high - low,
+                "low_open": window.low_open,
+                "high_open": window.high_open,
+                "bits": width(window.low, window.high),
+                "default_inside": is_inside(DEFAULT, window),
+                "crossover": crossed,
+                "crossover_open": crossed is not None and crossed == int(curve["exponent"].min()),
+                "layers_low": common.low,
+                "layers_high": common.high,
+                "layers_low_open": common.low_open,
+                "layers_high_open": common.high_open,
+                "layers_bits": width(common.low, common.high),
+                "layers_noise": common.noise,
+                "layers_without": common.without,
                 "flushed_unscaled": flushed_at(curve, 0),
                 "flushed_default": flushed_at(curve, DEFAULT),
             }
         )
-    whole_numbers = dict.fromkeys(
-        ("low", "high", "bits", "crossover", "layers_low", "layers_high", "layers_bits"), "Int64"
-    )
-    return pd.DataFrame(rows).astype(whole_numbers)
+    whole_numbers = ("low", "high", "bits", "crossover", "layers_low", "layers_high", "layers_bits")
+    numbers = ("plateau", "bf16_error", "flushed_unscaled", "flushed_default")
+    types = {**dict.fromkeys(whole_numbers, "Int64"), **dict.fromkeys(numbers, "float64"), "default_inside": "boolean"}
+    return pd.DataFrame(rows).astype(types)
+
+
+def width(low: int | None, high: int | None) -> int | None:
+    """Return the width of a window, bits; None where there is none."""
+    return None if low is None or high is None else high - low
+
+
+def is_inside(exponent: int, window: Window) -> bool | None:
+    """Return whether a scale lies in a window; None where it is beyond an end that is open."""
+    if window.low is None or window.high is None:
+        return False
+    if (exponent > window.high and window.high_open) or (exponent < window.low and window.low_open):
+        return None
+    return window.low <= exponent <= window.high
 
 
 def flushed_at(curve: pd.DataFrame, exponent: int) -> float | None:
@@ -158,27 +146,15 @@ def flushed_at(curve: pd.DataFrame, exponent: int) -> float | None:
     return None if rows.empty else float(rows["flushed"].iloc[0] / rows["elements"].iloc[0])
 
 
-def layer_windows(gradients: pd.DataFrame) -> pd.DataFrame:
-    """Return the window of each parameter whose FP32 gradient is not zero."""
-    own = gradients[(gradients["parameter"] != "") & (gradients["precision"] == "fp16") & (gradients["norm"] > 0)]
-    rows = [
-        {
-            "parameter": parameter,
-            **window_of(curve)._asdict(),
-            "norm": curve["norm"].iloc[0],
-            "largest": curve["largest"].iloc[0],
-        }
-        for parameter, curve in own.groupby("parameter", sort=False)
-    ]
-    columns = ["parameter", "plateau", "low", "high", "norm", "largest"]
-    return pd.DataFrame(rows, columns=columns).astype({"low": "Int64", "high": "Int64"})
-
-
 def layer_table(workload: str, gradients: pd.DataFrame) -> pd.DataFrame:
-    """Return one row a step and parameter: its window, and the size of its FP32 gradient."""
+    """Return one row a step and parameter: its window, as Window has it, and the size of its FP32 gradient.
+
+    noise: whether neither FP16 nor BF16 gives more of it than a gradient of zeros would, as is_noise says.
+    """
     parts = [layer_windows(own).assign(step=step) for step, own in gradients.groupby("step", sort=True)]
     table = pd.concat(parts, ignore_index=True).assign(workload=workload)
-    return table[["workload", "step", "parameter", "low", "high", "plateau", "norm", "largest"]]
+    window = ["low", "high", "low_open", "high_open", "noise", "plateau", "bf16_error"]
+    return table[["workload", "step", "parameter", *window, "norm", "largest"]]
 
 
 def scale_table(workload: str, gradients: pd.DataFrame) -> pd.DataFrame:
@@ -196,19 +172,14 @@ def describe_probe(folder: Path, spec: ProbeSpec) -> str:
         RecordError: it is missing or not whole.
     """
     table = window_table(spec.run.model, read_probe(folder, spec)[1])
-    shown = [
-        "step",
-        "plateau",
-        "bf16_error",
-        "low",
-        "high",
-        "bits",
-        "default_inside",
-        "crossover",
-        "layers_low",
-        "layers_high",
-    ]
-    return table[shown].to_string(index=False, na_rep="--", float_format="{:.3g}".format)
+    signs = {"low": "<=", "high": ">=", "crossover": "<=", "layers_low": "<=", "layers_high": ">="}
+    ends = {
+        name: [end(value, sign if is_open else "") for value, is_open in table[[name, f"{name}_open"]].to_numpy()]
+        for name, sign in signs.items()
+    }
+    shown = ["step", "plateau", "bf16_error", "low", "high", "bits", "default_inside", "crossover"]
+    layers = ["layers_low", "layers_high", "layers_noise", "layers_without"]
+    return table.assign(**ends)[[*shown, *layers]].to_string(index=False, na_rep="--", float_format="{:.3g}".format)
 
 
 def probe_tex(table: pd.DataFrame) -> str:
@@ -226,15 +197,21 @@ def probe_tex(table: pd.DataFrame) -> str:
     ]
 
     def cells(row: Any) -> list[str]:
+        # Where FP32's gradient is no number there is nothing to be said.
+        no_window = "none" if row.norm > 0 else MISSING
+        no_common = "none" if row.layers_without else MISSING
+        either_open, layers_open = row.low_open or row.high_open, row.layers_low_open or row.layers_high_open
         return [
             number(int(row.step)),
             number(row.plateau),
             number(None if pd.isna(row.bf16_error) else row.bf16_error),
-            ends(row.low, row.high),
-            whole(row.bits),
-            whole(row.crossover),
-            ends(row.layers_low, row.layers_high),
-            whole(row.layers_bits),
+            no_window if pd.isna(row.low) else ends(row.low, row.high, row.low_open, row.high_open),
+            whole(row.bits, AT_LEAST if either_open else ""),
+            whole(row.crossover, AT_MOST if row.crossover_open else ""),
+            no_common
+            if pd.isna(row.layers_low)
+            else ends(row.layers_low, row.layers_high, row.layers_low_open, row.layers_high_open),
+            whole(row.layers_bits, AT_LEAST if layers_open else ""),
             percent(None if pd.isna(row.flushed_unscaled) else row.flushed_unscaled),
         ]
 
@@ -243,19 +220,27 @@ def probe_tex(table: pd.DataFrame) -> str:
         for workload, rows in table.groupby("workload", sort=False)
     ]
     caption = (
-        "Operating window of the loss scale, at weights that have had so many steps: from the smallest scale at which "
-        "the error of FP16's gradient is within a tenth of its least, the plateau, to the largest at which it is finite. "
-        "Crossover: the scale from which on FP16 is no worse than BF16. Every layer: where the windows of all parameters "
-        "overlap; a negative width says that no single scale serves them all. Flushed: elements that are zero in FP16 "
+        "Operating window of the loss scale, at weights that have had so many steps: from the lowest scale down to which "
+        "the error of FP16's gradient stays within a tenth of the plateau, its error at the largest scale at which it is "
+        r"finite, up to that scale. With $\leq$ or $\geq$ the end is the last scale that was tried, and the window may "
+        "reach further. Crossover: the scale from which on FP16 is no worse than BF16. Every layer: where the windows of "
+        "all parameters overlap, but those whose gradient is rounding noise; a negative width says that no single scale "
+        "serves them all, and none that a parameter has no window at all. Flushed: elements that are zero in FP16 "
         "without scaling and not in FP32."
     )
     return longtable(columns, groups, caption=caption, label="tab:probe")
 
 
-def whole(value: Any) -> str:
-    return number(None if pd.isna(value) else int(value))
+def end(value: Any, sign: str) -> str:
+    """Return an exponent with a sign before it, for a terminal."""
+    return "--" if pd.isna(value) else f"{sign}{int(value)}"
 
 
-def ends(low: Any, high: Any) -> str:
+def whole(value: Any, sign: str = "") -> str:
+    """Return a whole number with a sign of LaTeX before it."""
+    return MISSING if pd.isna(value) else f"${sign}{int(value)}$"
+
+
+def ends(low: Any, high: Any, low_open: bool, high_open: bool) -> str:
     """Return both ends of a window."""
-    return "--" if pd.isna(low) or pd.isna(high) else f"${int(low)}$ to ${int(high)}$"
+    return f"{whole(low, AT_MOST if low_open else '')} to {whole(high, AT_LEAST if high_open else '')}"

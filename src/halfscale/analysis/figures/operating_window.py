@@ -20,9 +20,11 @@ TITLE = "Operating window of the loss scale"
 CAPTION = (
     "What the loss scale makes of FP16's gradient, at the weights of the FP32 reference after so many steps and on the "
     "batch that comes next. Top: error relative to the FP32 gradient; the level lines are BF16's, which needs no scale. "
-    "A curve ends at its cross: beyond it an element overflows. Middle: share of elements that are zero in FP16 and not "
-    "in FP32. Bottom: the operating window of each parameter after the last of these steps, from the smallest scale at "
-    "which its error is within a tenth of its least to the largest at which it is finite; parameters in the order of the "
+    "A curve ends at its cross: beyond it an element overflows; one without a cross ends where no higher scale was tried. "
+    "Middle: share of elements that are zero in FP16 and not in FP32. Bottom: the operating window of each parameter "
+    "after the last of these steps, from the lowest scale down to which its error stays within a tenth of the plateau, "
+    "its error at the largest scale at which it is finite, up to that scale; no line where there is no window, as where a "
+    "gradient is rounding noise. No line goes beyond the scales that were tried. Parameters in the order of the "
     "model, its input at the top. Dotted: 65536, where GradScaler starts by default."
 )
 
@@ -68,7 +70,7 @@ def draw_workload(
         curve = scales[(scales["step"] == row["step"]) & (scales["precision"] == "fp16")]
         finite = curve[~curve["overflow"].astype(bool)]
         error.plot(finite["exponent"], finite["error"], **look)
-        if len(finite):
+        if len(finite) and finite["exponent"].iloc[-1] < curve["exponent"].max():
             error.plot(finite["exponent"].iloc[-1], finite["error"].iloc[-1], "x", color=look["color"], markersize=4)
         if pd.notna(row["bf16_error"]):
             error.axhline(row["bf16_error"], color=BF16, linewidth=0.8, linestyle=look["linestyle"])

@@ -32,13 +32,15 @@ def paragraph(workload: str, rows: pd.DataFrame, predictions: pd.DataFrame, flus
     """Return where a workload's windows lie, what lies outside them, and what they predict."""
     known = rows[rows["low"].notna()]
     if known.empty:
-        return "FP16's gradient is finite at no scale that was tried."
+        return "At no scale that was tried is FP16's gradient finite and better than one of zeros."
     sentences = [
-        *(window(workload, row) for row in records(known)),
+        *(window(workload, row) for row in records(rows)),
         default_scale(known),
         against_bf16(workload, known),
+        *layers(known),
+        *predicted(predictions),
+        underflow(flushed),
     ]
-    sentences += [layers(known), *predicted(predictions), underflow(flushed)]
     return " ".join(filter(None, sentences))
 
 
@@ -47,18 +49,26 @@ def records(rows: pd.DataFrame) -> list[dict[str, object]]:
 
 
 def window(workload: str, row: dict[str, object]) -> str:
-    """Return where one window lies."""
+    """Return where one window lies, and which of its ends is only the last scale that was tried."""
     step, flushed_known = int(str(row["step"])), not pd.isna(float(str(row["flushed_unscaled"])))
     when = "At its initial weights" if step == 0 else f"After {counted(step, 'step')}"
+    if pd.isna(row["low"]):  # type: ignore[call-overload]
+        return f"{when} there is no window."
     low, high, bits, flushed = (key(workload, row, name) for name in ("low", "high", "bits", "flushed_unscaled"))
-    return f"{when} the window reaches from {low} to {high}, {bits} bits" + (
+    low += " or below" if row["low_open"] else ""
+    high += " or above" if row["high_open"] else ""
+    bits += " bits at least, as no scale beyond was tried" if row["low_open"] or row["high_open"] else " bits"
+    return f"{when} the window reaches from {low} to {high}, {bits}" + (
         f"; without scaling {flushed}\\,\\% of the gradient's elements are flushed to zero." if flushed_known else "."
     )
 
 
 def default_scale(rows: pd.DataFrame) -> str:
-    """Return whether GradScaler's default lies in the windows."""
-    inside = int(rows["default_inside"].sum())
+    """Return whether GradScaler's default lies in the windows, of those of which that is known."""
+    rows = rows[rows["default_inside"].notna()]
+    if rows.empty:
+        return "Whether GradScaler's default of $2^{16}$ lies inside is not known: it is beyond the scales that were tried."
+    inside = int(rows["default_inside"].astype(bool).sum())
     total = len(rows)
     if inside == total:
         return "GradScaler's default of $2^{16}$ lies inside every time."
@@ -89,7 +99,7 @@ def against_bf16(workload: str, rows: pd.DataFrame) -> str:
         if least == most
         else f"BF16 errs {least} to {most} times as much as FP16 inside it"
     )
-    crossed = both[both["crossover"].notna() & both["crossover"].gt(both["crossover"].min() - 1)]
+    crossed = both[both["crossover"].notna() & ~both["crossover_open"].astype(bool)]
     if crossed.empty:
         return f"{sentence}."
     return f"{sentence}, and FP16 is worse than BF16 below scales of {listed(crossings(workload, crossed))}."
@@ -101,18 +111,44 @@ def crossings(workload: str, rows: pd.DataFrame) -> list[str]:
     return [key(workload, row, "crossover") for row in records(first)]
 
 
-def layers(rows: pd.DataFrame) -> str:
-    """Return whether one scale serves every parameter."""
-    empty = int((rows["layers_bits"] < 0).sum())
-    if not empty:
-        return f"The windows of all parameters overlap, in {least_bits(rows)} bits or more."
-    if empty == len(rows):
-        return "The windows of all parameters have no scale in common: no single one serves all of them as well as it could."
-    return f"The windows of all parameters have no scale in common {times(empty)} of {number_word(len(rows))}."
+def layers(rows: pd.DataFrame) -> list[str]:
+    """Return whether one scale serves every parameter, and which parameters no scale serves."""
+    overlap = rows[rows["layers_bits"].ge(0).fillna(False)]
+    without = rows[rows["layers_without"] > 0]
+    empty = int(rows["layers_bits"].lt(0).fillna(False).sum()) + len(without)
+    sentences = []
+    if empty and empty == len(rows):
+        sentences.append(
+            "The windows of all parameters have no scale in common: no single one serves all of them as well as it could."
+        )
+    elif empty:
+        sentences.append(
+            f"The windows of all parameters have no scale in common {times(empty)} of {number_word(len(rows))}."
+        )
+    elif len(overlap):
+        sentences.append(f"The windows of all parameters overlap, in {least_bits(overlap)} or more.")
+    if len(without):
+        sentences.append(
+            f"At no scale that was tried is FP16's gradient of {at_most(without['layers_without'])} finite and better than "
+            "one of zeros: there is no window, and so none in common."
+        )
+    noisy = rows[rows["layers_noise"] > 0]
+    if len(noisy):
+        sentences.append(
+            f"This leaves out {at_most(noisy['layers_noise'])} whose gradient is rounding noise: neither FP16 nor BF16 "
+            "gives more of it than zeros would."
+        )
+    return sentences
 
 
-def least_bits(rows: pd.DataFrame) -> int:
-    return int(rows["layers_bits"].min())
+def at_most(counts: pd.Series) -> str:
+    """Return `up to three parameters`, where that is the most of the counts, or `one parameter`."""
+    most = int(counts.max())
+    return ("" if int(counts.min()) == most else "up to ") + counted(most, "parameter")
+
+
+def least_bits(rows: pd.DataFrame) -> str:
+    return counted(int(rows["layers_bits"].min()), "bit")
 
 
 def predicted(predictions: pd.DataFrame) -> list[str]:
