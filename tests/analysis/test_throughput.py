@@ -87,14 +87,37 @@ def test_the_latex_table_names_what_has_no_time(table: pd.DataFrame) -> None:
     assert r"$^\ast$: input-bound" in text
 
 
-def test_a_bootstrap_interval_is_the_same_every_time_and_needs_two_values() -> None:
-    values = [1.0, 2.0, 3.0, 4.0, 10.0]
+def test_a_bootstrap_interval_is_the_same_every_time_and_needs_six_values() -> None:
+    """The range of five, which no bootstrap leaves, holds the true median in 94 of 100 cases."""
+    values = [1.0, 2.0, 3.0, 4.0, 5.0, 10.0]
     first = median_with_interval(values)
     assert first == median_with_interval(values)
-    assert first.median == 3.0
-    assert 1.0 <= first.low < 3.0 < first.high <= 10.0
-    assert math.isnan(median_with_interval([5.0]).low)
+    assert first.median == 3.5
+    assert 1.0 <= first.low < 3.5 < first.high <= 10.0
+    few = median_with_interval(values[:5])
+    assert few.median == 3.0
+    assert math.isnan(few.low)
+    assert math.isnan(few.high)
     assert math.isnan(median_with_interval([]).median)
+
+
+def test_of_few_blocks_a_ratio_is_told_without_an_interval(tmp_path: Path) -> None:
+    steps = make_steps()
+    spec = make_timing_spec().model_copy(update={"blocks": 5})
+    few = throughput_table(make_record(spec), steps[steps["block"] < 5])
+    row = few.set_index("variant").loc["bf16-contiguous-b8"]
+    assert row["speedup"] == pytest.approx(2.0, rel=1e-12)
+    assert math.isnan(row["speedup_low"])
+    text = throughput(few)
+    assert r"Of \code{bf16}, too few blocks were timed for an interval: it has" in text
+    assert r"What the scaler of \code{bf16-scaled} costs is not told apart from nothing" in text
+    write_csv(tmp_path / "tables" / "throughput.csv", few)
+    write_csv(tmp_path / "tables" / "throughput_blocks.csv", block_table(make_record(spec), steps[steps["block"] < 5]))
+    with mpl.rc_context(style.RC):
+        figure = speedup.draw(tmp_path)
+        figure.draw_without_rendering()
+        check_readable(figure)
+    assert "2.00 [too few blocks]" in [text.get_text() for text in figure.findobj(Text)]
 
 
 @pytest.fixture

@@ -137,7 +137,9 @@ def published_tex(table: pd.DataFrame, timed: pd.DataFrame | None) -> str:
             number(row["speedup"]),
             number(base["least_ms"] / row["least_ms"]),
             number(None),
-            rf"nothing; 95\,\% interval {interval(row['speedup_low'], row['speedup_high'])}",
+            rf"nothing; 95\,\% interval {interval(row['speedup_low'], row['speedup_high'])}"
+            if pd.notna(row["speedup_low"])
+            else "nothing; too few blocks for an interval",
         ]
 
     speed = table[table["kind"] == "speed"]

@@ -90,12 +90,20 @@ class Median(NamedTuple):
     high: float
 
 
+FEWEST_FOR_MEDIAN = 6
+"""The least and the largest of n values hold the true median between them with a probability of 1 - 2^(1 - n), and no
+bootstrap reaches beyond them: 97 % of six values, 94 % of five and 75 % of three."""
+
+
 def median_with_interval(values: ArrayLike, confidence: float = 0.95) -> Median:
-    """Return the median of the finite values and its percentile bootstrap interval, 9999 resamples of a fixed seed."""
+    """Return the median of the finite values and its percentile bootstrap interval, 9999 resamples of a fixed seed.
+
+    Of fewer than FEWEST_FOR_MEDIAN values there is no interval.
+    """
     array = np.asarray(values, dtype=np.float64)
     finite = array[np.isfinite(array)]
-    if len(finite) < 2:
-        return Median(float(finite[0]) if len(finite) else math.nan, math.nan, math.nan)
+    if len(finite) < FEWEST_FOR_MEDIAN:
+        return Median(float(np.median(finite)) if len(finite) else math.nan, math.nan, math.nan)
     found = stats.bootstrap(
         (finite,), np.median, confidence_level=confidence, method="percentile", rng=np.random.default_rng(0)
     ).confidence_interval

@@ -45,8 +45,9 @@ def draw(folder: Path) -> Figure:
             ax.plot(own["speedup"], [row + 0.22] * len(own), ".", color=colour, markersize=3, alpha=0.6)
             ax.plot([variant["speedup_low"], variant["speedup_high"]], [row - 0.1] * 2, color=colour, linewidth=1.2)
             ax.plot(variant["speedup"], row - 0.1, "o", color=colour, markersize=4.5)
-            text = f"{variant['speedup']:.2f} [{variant['speedup_low']:.2f}, {variant['speedup_high']:.2f}]"
-            side_note(ax, row, RATIO_AT, text)
+            known = pd.notna(variant["speedup_low"])
+            ends = f"[{variant['speedup_low']:.2f}, {variant['speedup_high']:.2f}]" if known else "[too few blocks]"
+            side_note(ax, row, RATIO_AT, f"{variant['speedup']:.2f} {ends}")
         ax.axvline(1, color=MUTED, linewidth=0.8)
         ax.set_xlim(axis_of(variants, blocks))
         ax.xaxis.set_major_locator(MaxNLocator(7))

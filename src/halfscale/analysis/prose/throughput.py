@@ -1,5 +1,7 @@
 """What the timed steps say, one paragraph a workload."""
 
+import math
+
 import pandas as pd
 
 from halfscale.analysis import latex
@@ -63,7 +65,9 @@ def reference(workload: str, timed: pd.DataFrame) -> str:
 def compared(workload: str, row: dict[str, object]) -> str:
     """Return how a variant's time compares with that of FP32."""
     name, low, high = str(row["variant"]), float(str(row["speedup_low"])), float(str(row["speedup_high"]))
-    interval = latex.interval(low, high)
+    times = f"{key(workload, name, 'speedup')} times its speed"
+    if math.isnan(low):
+        return f"Of {code(str(row['label']))}, too few blocks were timed for an interval: it has {times}."
     if low > 1:
         verdict = "faster than FP32"
     elif high < 1:
@@ -72,7 +76,7 @@ def compared(workload: str, row: dict[str, object]) -> str:
         verdict = "as fast as FP32, to two per cent"
     else:
         verdict = "not told apart from FP32 by this measurement"
-    return f"{code(str(row['label']))} is {verdict}: {key(workload, name, 'speedup')} times its speed (95\\,\\% interval {interval})."
+    return f"{code(str(row['label']))} is {verdict}: {times} (95\\,\\% interval {latex.interval(low, high)})."
 
 
 def scaler(workload: str, row: dict[str, object]) -> str:
@@ -80,13 +84,13 @@ def scaler(workload: str, row: dict[str, object]) -> str:
     name = str(row["variant"])
     low, high = float(str(row["scaler_cost_low"])), float(str(row["scaler_cost_high"]))
     label, times = code(str(row["label"])), key(workload, name, "scaler_cost")
-    interval = latex.interval(low, high)
-    if low <= 1 <= high:
-        return (
-            f"What the scaler of {label} costs is not told apart from nothing: with it, a step takes {times} times "
-            f"the time that it takes without (interval {interval})."
-        )
-    return f"The scaler of {label} makes its step {times} times as long (interval {interval})."
+    told = "" if math.isnan(low) else f" (interval {latex.interval(low, high)})"
+    if low > 1 or high < 1:
+        return f"The scaler of {label} makes its step {times} times as long{told}."
+    return (
+        f"What the scaler of {label} costs is not told apart from nothing: with it, a step takes {times} times the time "
+        f"that it takes without{told}."
+    )
 
 
 def disturbed(workload: str, timed: pd.DataFrame) -> list[str]:
