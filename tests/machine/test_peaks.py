@@ -66,3 +66,10 @@ def test_bf16_over_fp32_on_h200_is_14_8_and_over_tf32_2():
     h200 = find_device("NVIDIA H200")
     assert round(h200.tflops["bf16"] / h200.tflops["fp32"], 1) == 14.8
     assert h200.tflops["bf16"] / h200.tflops["tf32"] == 2
+
+
+def test_memory_is_in_gib_and_a_little_less_than_the_data_sheet_s_number():
+    sheets = {"V100": 16, "A100": 80, "H100": 80, "H200": 141, "B200": 180, "RTX 4090": 24}
+    shares = {device.name: device.memory / sheets[device.name] for device in DEVICES}
+    assert shares.keys() == sheets.keys()
+    assert all(0.98 < share < 1 for share in shares.values())

@@ -38,7 +38,7 @@ def memory(spec: MemorySpec, folder: Path) -> MemoryRecord:
         predictions=predictions,
         largest=[
             Largest(
-                device=each.name, precision=precision, batch_size=laws["cuda", precision].largest(each.memory * 1e9)
+                device=each.name, precision=precision, batch_size=laws["cuda", precision].largest(each.memory * 2**30)
             )
             for each in DEVICES
             for precision in case.precisions

@@ -4,8 +4,9 @@ Rates are dense: data sheets since Hopper print those with structured sparsity, 
 B200 from glennklockwood.com/garden/processors; A100 from the compute/accelerator tables of stas00/ml-engineering (whose
 FP8 row for it is wrong, it has none) and from pytorch/torchtitan, torchtitan/tools/utils.py; RTX 4090 from
 waredb.com; V100 from NVIDIA's data sheet; L2 sizes from PMC10448217, table 3. The L2 sizes of H200 and B200 are from
-memory, and nothing is computed from them. RTX 4090: FP16 with FP32 accumulation, which is what training uses; with FP16
-accumulation it is twice that.
+memory, and nothing is computed from them. Memory: the total that PyTorch's out-of-memory messages give ("has a total
+capacity of"), as public issue threads quote them: a little less than as many GiB as the data sheet has GB. RTX 4090: FP16
+with FP32 accumulation, which is what training uses; with FP16 accumulation it is twice that.
 """
 
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ class Device:
     bandwidth: float
     """Memory bandwidth, 10^12 bytes/s."""
     memory: float
-    """Memory, 10^9 bytes."""
+    """Memory that torch finds, GiB."""
     l2: float
     """Second-level cache, 10^6 bytes."""
     reported: tuple[str, ...]
@@ -42,12 +43,12 @@ def rates(fp32: float, tf32: float, fp16: float, bf16: float, fp8: float) -> dic
 
 
 DEVICES = (
-    Device("V100", rates(15.7, 0, 125, 0, 0), 0.90, 16, 6, ("V100-SXM2-16GB", "V100-SXM2-32GB")),
-    Device("A100", rates(19.5, 156, 312, 312, 0), 2.04, 80, 40, ("A100-SXM4-80GB", "A100-SXM-80GB")),
-    Device("H100", rates(67, 494.7, 989.4, 989.4, 1979), 3.35, 80, 50, ("H100 80GB HBM3",)),
-    Device("H200", rates(67, 494.7, 989.4, 989.4, 1979), 4.8, 141, 50, ("H200",)),
-    Device("B200", rates(80, 1100, 2250, 2250, 4500), 8.0, 180, 126, ("B200",)),
-    Device("RTX 4090", rates(82.6, 82.6, 165.2, 165.2, 330.3), 1.01, 24, 72, ("GeForce RTX 4090",)),
+    Device("V100", rates(15.7, 0, 125, 0, 0), 0.90, 15.77, 6, ("V100-SXM2-16GB", "V100-SXM2-32GB")),
+    Device("A100", rates(19.5, 156, 312, 312, 0), 2.04, 79.15, 40, ("A100-SXM4-80GB", "A100-SXM-80GB")),
+    Device("H100", rates(67, 494.7, 989.4, 989.4, 1979), 3.35, 79.19, 50, ("H100 80GB HBM3",)),
+    Device("H200", rates(67, 494.7, 989.4, 989.4, 1979), 4.8, 139.80, 50, ("H200",)),
+    Device("B200", rates(80, 1100, 2250, 2250, 4500), 8.0, 178.35, 126, ("B200",)),
+    Device("RTX 4090", rates(82.6, 82.6, 165.2, 165.2, 330.3), 1.01, 23.64, 72, ("GeForce RTX 4090",)),
 )
 """SXM modules, and one card for desktops. V100 also comes with 32 GB, B200 with up to 192."""
 
