@@ -67,7 +67,7 @@ def check(title: str, spec: ThroughputSpec, second: type[Prepared]) -> None:
 
 
 def main() -> None:
-    blocks = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    blocks = int(sys.argv[1]) if len(sys.argv) > 1 else 60
     steps = int(sys.argv[2]) if len(sys.argv) > 2 else 10
     chosen = choose_throughput(["config/config.yaml"], "transformer")
     spec = chosen.model_copy(update={"blocks": blocks, "steps": steps})
