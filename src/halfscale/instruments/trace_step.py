@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry, shape_wrapper
 
-from halfscale.instruments.count_flops import CPU_ATTENTION
+from halfscale.instruments.count_flops import OURS
 from halfscale.instruments.setup import TrainingError, make_optimizer
 from halfscale.instruments.walk_back import walk_back
 from halfscale.numerics.cuda_autocast import CudaAttention, cuda_autocast
@@ -31,7 +31,7 @@ from halfscale.workloads.registry import build_model
 
 Accounting = Literal["cpu", "cuda"]
 
-FORMULAS = {**flop_registry, **{operation: shape_wrapper(count) for operation, count in CPU_ATTENTION.items()}}
+FORMULAS = {**flop_registry, **{operation: shape_wrapper(count) for operation, count in OURS.items()}}
 """FLOP of an operation, by the operation."""
 
 HALF = (torch.float16, torch.bfloat16)
