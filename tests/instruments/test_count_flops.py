@@ -3,11 +3,13 @@
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from halfscale.instruments.count_flops import count_flops
 from halfscale.instruments.trace_step import trace_step
 from halfscale.study.step import Step
 from halfscale.workloads.batch import Batch
+from halfscale.workloads.registry import build_model
 
 CONVOLUTIONS = {"plain": nn.Conv2d, "transposed": nn.ConvTranspose2d}
 
@@ -55,3 +57,52 @@ def test_a_trace_counts_a_depthwise_convolution_as_a_real_step_does(accounting: 
     forward = 2 * 5 * 6 * 6 * 6 * 3 * 3
     # The images need no gradient.
     assert sum(operation.flops for operation in traced.operations) == 2 * forward
+
+
+def test_an_lstm_has_no_formula_and_so_no_flop() -> None:
+    """Torch's kernel multiplies matrices of which its counter sees nothing."""
+    tokens = torch.zeros(2, 5, dtype=torch.int64)
+    assert count_flops(build_model("tiny_workloads:recurrent", {}), Batch(tokens, tokens, None)) is None
+
+
+def test_a_bilinear_layer_has_no_formula_and_so_no_flop() -> None:
+    batch = Batch(torch.randn(2, 3, 2, 2), torch.zeros(2, dtype=torch.int64), None)
+    assert count_flops(build_model("tiny_workloads:multiplied", {}), batch) is None
+
+
+@torch.library.custom_op("tests::doubled", mutates_args=())
+def doubled(values: Tensor) -> Tensor:
+    """An operation of a library that torch does not know."""
+    return 2 * values
+
+
+doubled.register_autograd(lambda context, gradient: 2 * gradient)
+
+
+class Foreign(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return doubled(self.head(inputs))
+
+
+def test_of_a_foreign_operation_the_flop_are_not_known() -> None:
+    assert count_flops(Foreign(), Batch(torch.randn(2, 4), torch.zeros(2, dtype=torch.int64), None)) is None
+
+
+def test_what_is_computed_twice_is_counted_twice() -> None:
+    """A checkpointed layer runs forward once more: four times its forward pass in place of three."""
+
+    class Checkpointed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.middle = nn.Linear(4, 8, bias=False), nn.Sequential(nn.Linear(8, 2, bias=False), nn.GELU())
+
+        def forward(self, inputs: Tensor) -> Tensor:
+            return checkpoint(self.middle, self.first(inputs), use_reentrant=False)
+
+    batch = Batch(torch.randn(5, 4), torch.zeros(5, dtype=torch.int64), None)
+    first, middle = 2 * 5 * 4 * 8, 2 * 5 * 8 * 2
+    assert count_flops(Checkpointed(), batch) == 2 * first + 4 * middle

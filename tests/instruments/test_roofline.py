@@ -3,6 +3,7 @@
 import pytest
 from torch.utils.flop_counter import FlopCounterMode
 
+from halfscale.errors import UserError
 from halfscale.instruments.count_flops import CPU_ATTENTION
 from halfscale.instruments.roofline import roof, roofline
 from halfscale.instruments.trace_step import Operation, trace_step
@@ -100,3 +101,16 @@ def test_the_record_has_a_row_for_every_device_and_precision_there_is(tmp_path):
     assert all(roof.speedup == 1 for roof in record.roofs if roof.precision == "fp32")
     assert record.bytes["tf32"] == record.bytes["fp32"]
     assert record.bytes["fp16"] == record.bytes["bf16"]
+
+
+def test_an_operation_without_a_formula_is_refused_by_name(tmp_path):
+    case = {
+        "name": "bilinear",
+        "model": "tiny_workloads:multiplied",
+        "input": {"kind": "image", "size": 2},
+        "optimizer": SGD,
+        "batch_size": 4,
+    }
+    with pytest.raises(UserError, match=r"^bilinear: aten\._trilinear\.default has no formula for its FLOP"):
+        roofline(RooflineSpec(case=RooflineCase.model_validate(case)), tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,7 @@
 """The throughput instrument on a model of microseconds: what it does, in which order, and what it refuses."""
 
+import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from halfscale.analysis.throughput import throughput_table
 from halfscale.errors import UserError
 from halfscale.instruments import attained
 from halfscale.instruments import throughput as module
@@ -166,6 +169,21 @@ def test_where_nothing_can_be_timed_it_is_told(
     with pytest.raises(UserError, match="workload 'tiny': none of its variants can be timed on this device"):
         throughput(make_timing(levels={"precision": ["fp16"]}, emulated=False), tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_flop_that_are_not_known_are_null_and_make_no_rate(make_timing: MakeTiming, tmp_path: Path) -> None:
+    workload = {
+        "model": "tiny_workloads:recurrent",
+        "data": "markov",
+        "data_args": {"vocabulary": 8, "context": 4, "evaluation_batches": 1},
+    }
+    spec = make_timing(workload, levels={"precision": ["fp32"]})
+    throughput(spec, tmp_path)
+    assert json.loads((tmp_path / "throughput.json").read_text())["flops"] == {"8": None}
+    (row,) = throughput_table(*read_throughput(tmp_path, spec)).to_dict("records")
+    assert math.isnan(row["tflops"])
+    assert math.isnan(row["share_of_gemm"])
+    assert row["samples_per_second"] > 0
 
 
 def test_a_model_that_is_not_fp32_is_refused(make_timing: MakeTiming, tmp_path: Path) -> None:

@@ -432,3 +432,34 @@ def ones_weight() -> nn.Module:
 def depthwise() -> nn.Module:
     """Two filters for each channel of an image, and their means as six logits."""
     return nn.Sequential(nn.Conv2d(3, 6, 3, padding=1, groups=3, bias=False), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+
+class Recurrent(nn.Module):
+    """An LSTM over tokens below 8."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.cells, self.head = nn.Embedding(8, 4), nn.LSTM(4, 4, batch_first=True), nn.Linear(4, 8)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.head(self.cells(self.table(tokens))[0])
+
+
+def recurrent() -> nn.Module:
+    return Recurrent()
+
+
+class Multiplied(nn.Module):
+    """A bilinear layer on images and themselves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flatten, self.layer = nn.Flatten(), nn.Bilinear(12, 12, 2)
+
+    def forward(self, images: Tensor) -> Tensor:
+        flat = self.flatten(images)
+        return self.layer(flat, flat)
+
+
+def multiplied() -> nn.Module:
+    return Multiplied()

@@ -35,8 +35,9 @@ def data_sheet(spec: ThroughputSpec, timed: Iterable[Variant], reported: str, ba
             for precision, size in dict.fromkeys((TRACED[each.precision], each.batch_size) for each in listed)
         }
         for each in listed:
-            operations = traces[TRACED[each.precision], each.batch_size].operations
-            seconds[each.name] = least_seconds(operations, device, each.precision)
+            trace = traces[TRACED[each.precision], each.batch_size]
+            if not trace.uncounted:
+                seconds[each.name] = least_seconds(trace.operations, device, each.precision)
     peaks: dict[str, float] = {each.precision: 1e12 * device.tflops[each.precision] for each in listed}
     return DataSheet(device=device.name, peaks=peaks, least_seconds=seconds)
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from halfscale.errors import UserError
 from halfscale.instruments.trace_step import Operation, trace_step
 from halfscale.machine.peaks import DEVICES, Device
 from halfscale.study.arm import Precision
@@ -21,8 +22,17 @@ TRACED: dict[Precision, Predicted] = {"fp32": "fp32", "tf32": "fp32", "bf16": "b
 """TF32 reads and writes what FP32 does."""
 
 
+class RooflineError(UserError, RuntimeError):
+    """A step whose time cannot be bounded."""
+
+
 def roofline(spec: RooflineSpec, folder: Path) -> RooflineRecord:
-    """Predict one case on every device of the table that has the precision, and write folder/roofline.json."""
+    """Predict one case on every device of the table that has the precision, and write folder/roofline.json.
+
+    Raises:
+        RooflineError: one of the step's operations has no FLOP formula.
+        TrainingError: the step cannot be traced.
+    """
     started = time.perf_counter()
     case = spec.case
     code = instrument_digest("halfscale.instruments.roofline", case.model, None)
@@ -30,6 +40,12 @@ def roofline(spec: RooflineSpec, folder: Path) -> RooflineRecord:
         traced: trace_step(case, traced, "cuda", case.batch_size)
         for traced in dict.fromkeys(TRACED[precision] for precision in case.precisions)
     }
+    for trace in traces.values():
+        if trace.uncounted:
+            raise RooflineError(
+                f"{case.name}: {trace.uncounted[0]} has no formula for its FLOP, so that its time has no bound; "
+                "allowed: a model of convolutions, matrix products and attention"
+            )
     operations = {precision: traces[TRACED[precision]].operations for precision in case.precisions}
     record = RooflineRecord(
         spec_hash=spec.hash,

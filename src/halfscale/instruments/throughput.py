@@ -6,6 +6,7 @@ GradScaler does once a step, where it asks whether to skip, and a batch of the l
 """
 
 import gc
+import math
 import os
 import random
 import statistics
@@ -110,7 +111,7 @@ def throughput(spec: ThroughputSpec, folder: Path, progress: Callable[[int], Non
         spec=spec,
         spec_hash=spec.hash,
         timed=timed,
-        flops=flops,
+        flops={size: math.nan if count is None else count for size, count in flops.items()},
         targets_per_sample=host_batch.targets[0].numel(),
         attained=measure_attained(device, [variant.precision for variant in prepared], host_batch, clock),
         sheet=data_sheet(spec, prepared, environment.device, host_batch),

@@ -19,9 +19,8 @@ from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import flop_registry, shape_wrapper
 
-from halfscale.instruments.count_flops import OURS
+from halfscale.instruments.count_flops import FORMULAS, is_uncounted
 from halfscale.instruments.setup import TrainingError, make_optimizer
 from halfscale.instruments.walk_back import walk_back
 from halfscale.numerics.cuda_autocast import CudaAttention, cuda_autocast
@@ -30,9 +29,6 @@ from halfscale.study.step import Image, Kind, Predicted, Step
 from halfscale.workloads.registry import build_model
 
 Accounting = Literal["cpu", "cuda"]
-
-FORMULAS = {**flop_registry, **{operation: shape_wrapper(count) for operation, count in OURS.items()}}
-"""FLOP of an operation, by the operation."""
 
 HALF = (torch.float16, torch.bfloat16)
 
@@ -44,7 +40,7 @@ class Operation:
     name: str
     """Such as aten.convolution.default."""
     flops: int
-    """2 a multiply-add; 0 for what torch has no formula for, which is all but convolutions, products and attention."""
+    """2 a multiply-add; 0 for all but convolutions, products and attention."""
     bytes: int
     """Of all its inputs and outputs, each once."""
     half: bool
@@ -65,6 +61,8 @@ class StepTrace:
     """Storages that the forward pass saved for the backward pass; weights and buffers are not among them."""
     operations: list[Operation] = field(default_factory=list)
     """In order."""
+    uncounted: list[str] = field(default_factory=list)
+    """Names of those that may do much arithmetic and have no formula, so that their FLOP are not known."""
     parameters: int = 0
     """Number of parameters of the model."""
 
@@ -142,6 +140,8 @@ class Tracer(TorchDispatchMode):
         written = written_by(func, args, kwargs) if func._schema.is_mutable else made
         if not inputs or not written:
             return
+        if is_uncounted(func, (args, kwargs)):
+            self.trace.uncounted.append(str(func))
         formula = FORMULAS.get(func._overloadpacket)
         flops = int(formula(*args, **kwargs, out_val=result)) if formula else 0
         read = {id(tensor): tensor for tensor in inputs}.values()

@@ -1,10 +1,12 @@
 """The records of a throughput measurement: every timed step (Parquet), and what was in effect (JSON)."""
 
+import math
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import pandas as pd
 import pyarrow as pa
+from pydantic import AllowInfNan, BeforeValidator, PlainSerializer
 
 from halfscale.study.model import Model
 from halfscale.study.records import Effective, Environment
@@ -28,6 +30,14 @@ STEPS = pa.schema(
         pa.field("wall", pa.float64(), nullable=False),  # host seconds of the turn, divided by its steps
     ]
 )
+
+
+Flops = Annotated[
+    int | Annotated[float, AllowInfNan(True)],
+    BeforeValidator(lambda value: math.nan if value is None else value),
+    PlainSerializer(lambda value: None if math.isnan(value) else value),
+]
+"""A count of FLOP; NaN where it is not known, which JSON has as null, so that every rate of it is NaN too."""
 
 
 class Timed(Model):
@@ -77,7 +87,8 @@ class DataSheet(Model):
     peaks: dict[str, float]
     """Dense FLOP/s, by precision."""
     least_seconds: dict[str, float]
-    """Of a step as the roofline bounds it, by variant; empty where a sample is neither a square image nor tokens."""
+    """Of a step as the roofline bounds it, by variant; empty where a sample is neither a square image nor tokens,
+    or where an operation has no formula."""
 
 
 class ThroughputRecord(Sealed):
@@ -85,8 +96,9 @@ class ThroughputRecord(Sealed):
 
     spec: ThroughputSpec
     timed: list[Timed]
-    flops: dict[str, int]
-    """Model FLOP of one step, forward and backward, counted on the eager model, by batch size (as text)."""
+    flops: dict[str, Flops]
+    """Model FLOP of one step, forward and backward, counted on the eager model, by batch size (as text); null where an
+    operation of much arithmetic has no formula."""
     targets_per_sample: int
     """Predictions a sample: 1 for images, the sequence's length for tokens."""
     attained: Attained
