@@ -1,5 +1,6 @@
 """Predicted memory against known answers (ResNet-50 at 224, torch 2.14) and against torch's own tracker."""
 
+import numpy as np
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -7,7 +8,7 @@ from torch.distributed._tools.mem_tracker import MemTracker
 from torch.nn.functional import cross_entropy
 
 from halfscale.instruments.largest_batch import largest_batch
-from halfscale.instruments.predict_memory import memory_law, predict_directly
+from halfscale.instruments.predict_memory import Law, PredictionError, memory_law, predict_directly
 from halfscale.instruments.setup import make_optimizer
 from halfscale.instruments.trace_step import make_batch
 from halfscale.study.step import Step
@@ -93,6 +94,34 @@ def test_the_law_is_what_a_trace_of_that_very_batch_says(precision, accounting):
     assert law.at(100) == direct.peak
     assert law.peak(100) == direct.peak.total
     assert law.saved_at(100) == direct.saved
+
+
+@pytest.mark.parametrize(("accounting", "far"), [("cpu", True), ("cpu", False), ("cuda", True)])
+def test_samples_in_thirds_follow_no_law(accounting, far):
+    """Their number is rounded, and a slope would be. Two and three samples, which CUDA's law begins with, hide it."""
+    thirds = step(model="tiny_workloads:attentive", model_args={"thirds": True}, input={"kind": "image", "size": 1})
+    with pytest.raises(
+        PredictionError, match=r"^tiny: the output of aten\.exp\.default .* does not grow in proportion"
+    ):
+        memory_law(thirds, "fp32", accounting, far=far)
+
+
+@pytest.mark.parametrize("accounting", ["cpu", "cuda"])
+def test_memory_that_grows_with_the_square_of_the_batch_follows_no_law(accounting):
+    squared = step(model="tiny_workloads:attentive", model_args={}, input={"kind": "image", "size": 1})
+    with pytest.raises(PredictionError, match=r"^tiny: the output of aten\.mm\.default .* does not grow in proportion"):
+        memory_law(squared, "bf16", accounting)
+
+
+def test_more_bytes_than_64_bits_count_are_exact():
+    batch = 2**31 - 1
+    lines = [[2**40, 0, 0, 0, 0, 0, 0], [-7, 2**32, 2**32, 2**32, 0, 0, 1]]
+    constant, slope = np.array([lines[0], [3] * 7]), np.array([[0] * 7, lines[1]])
+    law = Law(constant=constant, slope=slope, saved=(0, 2**33), parameters=1)
+    peak = 7 * 3 + (3 * 2**32 - 7 + 1) * batch
+    assert law.peak(batch) == law.at(batch).total == peak > 2**63
+    assert law.peak(batch) >= law.saved_at(batch)
+    assert law.largest(2**40) * (3 * 2**32 - 6) <= 2**40
 
 
 def test_fp16_takes_what_bf16_takes():

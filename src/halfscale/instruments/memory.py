@@ -29,7 +29,9 @@ def memory(spec: MemorySpec, folder: Path) -> MemoryRecord:
     laws: dict[tuple[DeviceType, Predicted], Law] = {}
     for accounting in DEVICE_TYPES:
         for precision in case.precisions:
-            law = laws[accounting, precision] = memory_law(case, precision, accounting)
+            # What grows faster than the batch does so in every precision.
+            far = precision == case.precisions[0]
+            law = laws[accounting, precision] = memory_law(case, precision, accounting, far=far)
             predictions += [predict(case, precision, accounting, batch, law) for batch in case.batch_sizes]
     record = MemoryRecord(
         spec_hash=spec.hash,

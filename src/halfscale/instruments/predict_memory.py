@@ -1,9 +1,11 @@
 """Predict the memory of a training step at any batch size, by kind, with nothing allocated.
 
 Every storage of a step grows linearly with the batch, so that the memory at each moment does too, and the peak is the
-largest of these lines. Two traces give them all: the peak is then known at every batch size, exactly.
+largest of these lines. Two traces give them all: the peak is then known at every batch size, exactly. A third, of a
+batch far off, shows whether it is so.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +18,10 @@ from halfscale.study.step import KINDS, Predicted, Step
 
 SMALLEST: dict[Accounting, int] = {"cpu": 32, "cuda": 2}
 """The smallest batch size of a law. Below it, torch chooses other kernels for some operations, so each is traced."""
+
+
+FAR = 8
+"""Times the smallest batch size, where a law that two others gave is held against a trace."""
 
 
 class PredictionError(UserError, RuntimeError):
@@ -37,13 +43,13 @@ class Law:
 
     def at(self, batch_size: int) -> KindBytes:
         """Return the bytes of each kind at the moment of the peak."""
-        by_kind = self.constant + self.slope * batch_size
+        by_kind = line(self.constant, self.slope, batch_size)
         moment = by_kind.sum(axis=1).argmax()
         return KindBytes(**{kind: int(value) for kind, value in zip(KINDS, by_kind[moment], strict=True)})
 
     def peak(self, batch_size: int) -> int:
         """Return the bytes at the peak."""
-        return int((self.constant.sum(axis=1) + self.slope.sum(axis=1) * batch_size).max())
+        return int(line(self.constant.sum(axis=1), self.slope.sum(axis=1), batch_size).max())
 
     def saved_at(self, batch_size: int) -> int:
         """Return the bytes that are saved for the backward pass."""
@@ -54,29 +60,66 @@ class Law:
         return largest_batch(lambda batch: self.peak(batch) <= memory)
 
 
-def memory_law(step: Step, precision: Predicted, accounting: Accounting) -> Law:
-    """Trace two steps and return the law that both obey.
+def line(constant: np.ndarray, slope: np.ndarray, batch_size: int) -> np.ndarray:
+    """Return constant + slope x batch size, exactly, and so that the kinds' sum does not overflow either."""
+    most = (int(np.abs(constant).max()) + int(np.abs(slope).max()) * batch_size) * len(KINDS)
+    # A deep model at the largest batch there may be has more bytes than 64 bits count; Python's integers are slower.
+    return constant + (slope if most < 2**63 else slope.astype(object)) * batch_size
+
+
+def memory_law(step: Step, precision: Predicted, accounting: Accounting, *, far: bool = True) -> Law:
+    """Trace two steps, return the law that both obey, and hold it against a third of a batch far off.
+
+    Args:
+        step: to trace.
+        precision: of its autocast.
+        accounting: whose kernels and autocast.
+        far: whether to trace the third.
 
     Raises:
-        PredictionError: the two steps do not do the same, so that there is no such law.
+        PredictionError: the steps do not do the same, or do not grow with the batch as a line, so that there is no such
+            law.
     """
     few = SMALLEST[accounting]
     many = few + few // 2
-    small, large = (trace_step(step, precision, accounting, batch) for batch in (few, many))
-    if small.events != large.events or small.kinds != large.kinds:
-        raise PredictionError(
-            f"{step.name}: the model does different things at batch sizes {few} and {many}, so that its memory "
-            "follows no law; allowed: a model whose operations do not depend on the batch size"
-        )
-    sizes = np.array([small.sizes, large.sizes])
-    slopes = (sizes[1] - sizes[0]) // (many - few)
-    constants = sizes[0] - slopes * few
+    batches = (few, many, FAR * few) if far else (few, many)
+    traces = {batch: trace_step(step, precision, accounting, batch) for batch in batches}
+    small = traces[few]
+    for batch, trace in traces.items():
+        if small.events != trace.events or small.kinds != trace.kinds:
+            raise PredictionError(
+                f"{step.name}: the model does different things at batch sizes {few} and {batch}, so that its memory "
+                "follows no law; allowed: a model whose operations do not depend on the batch size"
+            )
+    constants = np.array(small.sizes)
+    slopes = (np.array(traces[many].sizes) - constants) // (many - few)
+    constants -= slopes * few
+    for batch, trace in traces.items():
+        off = np.flatnonzero(constants + slopes * batch != trace.sizes)
+        if off.size:
+            raise PredictionError(not_linear(step, traces, int(off[0])))
     saved = sorted(small.saved)
     return Law(
         constant=moments(small, constants),
         slope=moments(small, slopes),
         saved=(int(constants[saved].sum()), int(slopes[saved].sum())),
         parameters=small.parameters,
+    )
+
+
+def not_linear(step: Step, traces: Mapping[int, StepTrace], storage: int) -> str:
+    """Return the message on a storage that grows otherwise than a law allows.
+
+    Args:
+        step: that was traced.
+        traces: of it, by batch size.
+        storage: its number.
+    """
+    first = next(iter(traces.values()))
+    sizes = ", ".join(f"{trace.sizes[storage]} at {batch}" for batch, trace in traces.items())
+    return (
+        f"{step.name}: the output of {first.makers.get(storage, 'the model')} ({first.kinds[storage]}) does not grow in "
+        f"proportion to the batch, bytes by batch size: {sizes}; allowed: a model that handles each sample by itself"
     )
 
 

@@ -55,6 +55,8 @@ class StepTrace:
     """Bytes of each storage."""
     kinds: list[Kind] = field(default_factory=list)
     """What each storage is for."""
+    makers: dict[int, str] = field(default_factory=dict)
+    """Name of the operation that a storage came from, where one of the step's own made it."""
     events: list[tuple[int, bool]] = field(default_factory=list)
     """(storage, True where allocated and False where freed), in order."""
     saved: set[int] = field(default_factory=set)
@@ -124,6 +126,8 @@ class Tracer(TorchDispatchMode):
         known = {self.number(tensor) for tensor in inputs}
         for tensor in outputs:
             number = self.number(tensor)
+            if number not in known:
+                self.trace.makers.setdefault(number, str(func))
             cast = func is torch.ops.aten._to_copy.default and tensor.dtype in HALF
             if cast and number not in known and known & self.weights:
                 self.trace.kinds[number] = "weight_copies"
