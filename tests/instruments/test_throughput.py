@@ -186,6 +186,26 @@ def test_flop_that_are_not_known_are_null_and_make_no_rate(make_timing: MakeTimi
     assert row["samples_per_second"] > 0
 
 
+TOKENS = {"data": "markov", "data_args": {"vocabulary": 9, "context": 4, "evaluation_batches": 1}}
+
+
+@pytest.mark.parametrize(
+    ("workload", "told"),
+    [
+        ({"model": "tiny_workloads:recurrent", **TOKENS}, "the model raised IndexError"),
+        ({"model": "tiny_workloads:classifier", **TOKENS}, "the model raised RuntimeError"),
+        ({"model": "tiny_workloads:cut_off"}, "the model's output depends on no parameter that trains"),
+        ({"model": "tiny_workloads:classifier", "model_args": {"freeze": "all"}}, "the model has no parameter with"),
+    ],
+)
+def test_a_model_and_data_that_do_not_go_together_are_told_with_their_workload(
+    make_timing: MakeTiming, tmp_path: Path, workload: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(UserError, match=f"^workload 'tiny': {told}"):
+        throughput(make_timing(workload, levels={"precision": ["fp32"]}), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_model_that_is_not_fp32_is_refused(make_timing: MakeTiming, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"parameter 0\.weight is float64"):
         throughput(make_timing(workload={"model": "tiny_workloads:double"}), tmp_path)

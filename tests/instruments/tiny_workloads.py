@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import _get_current_dispatch_mode
+from torch.utils.checkpoint import checkpoint
 
 from halfscale.numerics.upcast import Upcast
 from halfscale.workloads.batch import Batch
@@ -306,6 +307,11 @@ def cut_off() -> nn.Module:
     return CutOff()
 
 
+def cut_off_images() -> nn.Module:
+    """The same, on images of four numbers."""
+    return nn.Sequential(nn.Flatten(), CutOff())
+
+
 class Warm(nn.Module):
     """Logits over a learned temperature, a parameter without dimensions that autocast promotes."""
 
@@ -481,3 +487,18 @@ class Attentive(nn.Module):
 
 def attentive(*, thirds: bool = False) -> nn.Module:
     return Attentive(thirds)
+
+
+class Checkpointed(nn.Module):
+    """A classifier of images whose first layer is computed once more on the way back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flatten, self.first, self.head = nn.Flatten(), nn.Sequential(nn.Linear(12, 4), nn.GELU()), nn.Linear(4, 2)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.head(checkpoint(self.first, self.flatten(images), use_reentrant=False))
+
+
+def checkpointed() -> nn.Module:
+    return Checkpointed()

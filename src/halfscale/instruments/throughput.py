@@ -25,7 +25,10 @@ from halfscale.instruments.clock import Clock, make_clock
 from halfscale.instruments.count_flops import count_flops
 from halfscale.instruments.data_sheet import data_sheet
 from halfscale.instruments.describe import describe_environment
+from halfscale.instruments.forward import forward
+from halfscale.instruments.setup import TrainingError
 from halfscale.instruments.timed_step import Prepared, allow_compilations, prepare_variant, settle
+from halfscale.instruments.trace_step import told
 from halfscale.instruments.watch_gpu import watched_gpu
 from halfscale.machine.devices import be_fast, has_native, has_precision
 from halfscale.numerics.precision import DeviceType, choose_device
@@ -74,19 +77,24 @@ def throughput(spec: ThroughputSpec, folder: Path, progress: Callable[[int], Non
     if compiled:
         allow_compilations(compiled)
     statuses = {variant: status_of(variant, spec, device) for variant in spec.variants}
-    prepared = {
-        variant: prepare_variant(spec, variant, data, device)
-        for variant, status in statuses.items()
-        if status == "timed"
-    }
+    with told_of(spec.workload):
+        prepared = {
+            variant: prepare_variant(spec, variant, data, device)
+            for variant, status in statuses.items()
+            if status == "timed"
+        }
     if not prepared:
         raise TimingError(
             f"workload {spec.workload!r}: none of its variants can be timed on this device ({device}); allowed: levels "
             "with fp32, or emulated: true"
         )
     sizes = {variant.batch_size: each for variant, each in prepared.items()}
-    flops = {str(size): count_flops(each.eager, each.fixed) for size, each in sizes.items()}
-    warmups = {variant: warm_up(each, clock, spec.warmup) for variant, each in prepared.items()}
+    with told_of(spec.workload):
+        for each in sizes.values():
+            # A batch of the host, so that its targets can be held against the model's classes before a GPU stumbles.
+            forward(each.eager, each.data.batch(0, each.variant.batch_size), each.effective, each.variant.memory_format)
+        flops = {str(size): count_flops(each.eager, each.fixed) for size, each in sizes.items()}
+        warmups = {variant: warm_up(each, clock, spec.warmup) for variant, each in prepared.items()}
     scales = {variant: settle(each) for variant, each in prepared.items()}
     with watched_gpu(device) as looks:
         steps = pd.DataFrame(list(take_blocks(spec, list(prepared.values()), clock, progress)))
@@ -123,6 +131,21 @@ def throughput(spec: ThroughputSpec, folder: Path, progress: Callable[[int], Non
         steps_sha256=steps_sha256,
     )
     write_sealed(record, folder / "throughput.json")
+
+
+@contextmanager
+def told_of(workload: str) -> Iterator[None]:
+    """Name the workload in whatever its model and data raise.
+
+    Raises:
+        TrainingError: they raised; an error that is told with a traceback keeps it.
+    """
+    try:
+        yield
+    except UserError as error:
+        raise TrainingError(f"workload {workload!r}: {error}") from error.__cause__
+    except Exception as error:  # whatever a model raises beyond its forward pass
+        raise TrainingError(f"workload {workload!r}: {told(error)}") from error
 
 
 def status_of(variant: Variant, spec: ThroughputSpec, device: DeviceType) -> Status:

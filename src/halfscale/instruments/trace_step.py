@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.functional import cross_entropy
@@ -20,7 +20,9 @@ from torch.optim import Optimizer
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from halfscale.errors import UserError
 from halfscale.instruments.count_flops import FORMULAS, is_uncounted
+from halfscale.instruments.forward import is_a_librarys, name_of
 from halfscale.instruments.setup import TrainingError, make_optimizer
 from halfscale.instruments.walk_back import walk_back
 from halfscale.numerics.cuda_autocast import CudaAttention, cuda_autocast
@@ -172,8 +174,8 @@ def trace_step(step: Step, precision: Predicted, accounting: Accounting, batch_s
     """Trace forward pass, backward pass and update of one step, the optimizer's state already there.
 
     Raises:
-        WorkloadError: the model cannot be built.
-        TrainingError: it has nothing to train, or it looks at the values of tensors.
+        TrainingError: the model cannot be built, has nothing to train, looks at the values of tensors, or raised. The
+            cause is kept where its own code raised in building the model or in its forward pass.
     """
     collecting = gc.isenabled()
     gc.disable()  # what is freed must be so because nothing holds it, at the same place in every trace
@@ -183,7 +185,13 @@ def trace_step(step: Step, precision: Predicted, accounting: Accounting, batch_s
             with suppress(DataDependentOutputException), FakeTensorMode(), torch.device(accounting):
                 return trace_fake_step(step, precision, accounting, batch_size, foreach)
         # Where torch cannot step a fake optimizer by foreach, weight after weight was tried too.
-        raise TrainingError(f"{step.name}: the model looks at the values of tensors, which a prediction does not have")
+        raise TrainingError("the model looks at the values of tensors, which a prediction does not have")
+    except UserError as error:
+        raise TrainingError(f"{step.name}: {error}") from error.__cause__
+    except Exception as error:  # whatever torch raises on fake tensors of a model that does not suit them
+        raise TrainingError(
+            f"{step.name}: {precision} at batch size {batch_size} cannot be traced as on {accounting}: {told(error)}"
+        ) from None
     finally:
         if collecting:
             gc.enable()
@@ -214,10 +222,12 @@ def trace_fake_step(
     tracer.counting = True
     with tracer:
         with saved_tensors_hooks(tracer.save, lambda tensor: tensor), autocast(precision, accounting):
-            logits = model(inputs)
+            logits = call(model, inputs)
         with saved_tensors_hooks(tracer.save, lambda tensor: tensor):
             loss = cross_entropy(logits.flatten(0, -2).float(), targets.flatten())
         del logits
+        if loss.grad_fn is None:
+            raise TrainingError("the model's output depends on no parameter that trains; is it detached?")
         gradient, root = torch.ones_like(loss), [loss.grad_fn]
         if accounting == "cpu":
             loss.backward(gradient)
@@ -233,6 +243,32 @@ def trace_fake_step(
         optimizer.zero_grad()
     # A copy of the events: what goes when this function ends is no part of the step.
     return replace(tracer.trace, events=list(tracer.trace.events))
+
+
+def call(model: nn.Module, inputs: Tensor) -> Tensor:
+    """Return a model's logits.
+
+    Raises:
+        TrainingError: it raised, or gives no logits; the cause is kept where the model is the user's own.
+    """
+    try:
+        logits = model(inputs)
+    except DataDependentOutputException:
+        raise
+    except Exception as error:  # whatever a model raises on inputs that do not suit it
+        shape = f"{tuple(inputs.shape)} {name_of(inputs)}"
+        raise TrainingError(f"the model raised {told(error)} on inputs {shape}") from (
+            None if is_a_librarys(model) else error
+        )
+    if not isinstance(logits, Tensor):
+        raise TrainingError(f"the model gives a {type(logits).__name__}; a tensor of logits (..., classes) is needed")
+    return logits
+
+
+def told(error: Exception) -> str:
+    """Return an error's kind and its first line."""
+    first = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
 def update(optimizer: Optimizer) -> None:
