@@ -21,7 +21,7 @@ from made_up_timings import make_record, make_steps, make_timing_spec
 
 from halfscale.analysis.collect import collect, write_csv
 from halfscale.analysis.draw import draw_figure
-from halfscale.analysis.figures import FIGURES, figure_inputs, figure_names
+from halfscale.analysis.figures import FIGURE_FILES, FIGURES, figure_inputs, figure_names
 from halfscale.analysis.memory import largest_table, memory_table
 from halfscale.analysis.roofline import roofline_table
 from halfscale.analysis.samples import write_sample_tables
@@ -212,6 +212,20 @@ def test_a_figure_that_cannot_be_drawn_leaves_nothing(study, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"gaps\.csv"):
         draw_figure("final_gap", tmp_path / "study")
     assert not (tmp_path / "study/figures").exists()
+
+
+def test_what_a_killed_drawing_left_is_removed_by_the_next(study, tmp_path):
+    shutil.copytree(study, tmp_path / "study", ignore=shutil.ignore_patterns("runs"))
+    figures = tmp_path / "study" / "figures"
+    figures.mkdir()
+    for name in ("skips_by_cause", "final_gap"):
+        for suffix in FIGURE_FILES:
+            (figures / f".{name}.{suffix}.0123abcd.tmp.{suffix}").write_bytes(b"half of it")
+    draw_figure("skips_by_cause", tmp_path / "study")
+    assert sorted(path.name for path in figures.iterdir()) == sorted(
+        [f"skips_by_cause.{suffix}" for suffix in FIGURE_FILES]
+        + [f".final_gap.{suffix}.0123abcd.tmp.{suffix}" for suffix in FIGURE_FILES]  # whose own job removes them
+    )
 
 
 def test_a_matplotlibrc_of_the_machine_changes_nothing(study, tmp_path):

@@ -151,6 +151,23 @@ def test_same_inputs_same_bytes_wherever_the_folder_is(study, archive, tmp_path)
     assert (folder / "made-up.zip").read_bytes() == first
 
 
+def test_what_killed_writers_left_gets_neither_in_the_paper_nor_in_the_archive(copy, archive):
+    """Nor does what lies among the figures and is none."""
+    left = ["figures/mine.pdf", "figures/mine.json"]
+    left += [f"figures/.final_gap.{suffix}.0123abcd.tmp.{suffix}" for suffix in ("pdf", "png", "json", "rst")]
+    left += [f"tables/.arms.{suffix}.0123abcd.tmp.{suffix}" for suffix in ("csv", "tex")]
+    for name in left:
+        (copy / name).write_bytes(b"half of it")
+    build = copy / "paper" / "build"
+    pdf = (build / "main.pdf").read_bytes()
+    shutil.rmtree(build)
+    gather(copy, SOURCES, build)
+    (build / "main.pdf").write_bytes(pdf)
+    assert not [path for path in build.rglob("*") if path.name.startswith(".") or path.stem == "mine"]
+    export_study(copy, copy / "made-up.zip")
+    assert (copy / "made-up.zip").read_bytes() == archive.read_bytes()
+
+
 def test_every_file_of_it_has_one_time_and_may_be_read(archive):
     with zipfile.ZipFile(archive) as packed:
         infos = packed.infolist()

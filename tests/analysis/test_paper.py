@@ -252,13 +252,15 @@ def test_a_box_too_high_is_named_with_its_file():
 
 
 def test_captions_are_escaped_once(tmp_path):
-    (tmp_path / "final_gap.json").write_text(json.dumps({"caption": "95 % of a_b"}), encoding="utf-8")
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures/final_gap.json").write_text(json.dumps({"caption": "95 % of a_b"}), encoding="utf-8")
     assert captions(tmp_path) == "\\expandafter\\newcommand\\csname caption-final_gap\\endcsname{95 \\% of a\\_b}\n"
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}"])
 def test_a_sidecar_that_is_not_whole_is_refused_by_name(tmp_path, text):
-    (tmp_path / "final_gap.json").write_text(text, encoding="utf-8")
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures/final_gap.json").write_text(text, encoding="utf-8")
     with pytest.raises(PaperError, match=r"final_gap\.json: is no whole record of a figure"):
         captions(tmp_path)
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from halfscale.study.whole import WriteError, whole_file, write_text
+from halfscale.study.whole import WriteError, remove_unfinished, whole_file, write_text
 
 KILLED = """
 import sys, time
@@ -81,6 +81,16 @@ def test_sigkill_leaves_nothing_under_the_final_name(tmp_path):
     assert len(os.listdir(tmp_path)) == 1  # what was being written, under a name that nobody reads
     write_text(path, "whole")
     assert path.read_text() == "whole"
+    remove_unfinished(path)
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_what_is_removed_as_unfinished_is_of_that_file_alone(tmp_path):
+    others = [".b.txt.0123abcd.tmp.txt", ".a[1].pdf.0123abcd.tmp.pdf", ".a1.txt.0123abcd.tmp.txt", ".a[1].txt"]
+    for name in [*others, ".a[1].txt.0123abcd.tmp.txt"]:
+        (tmp_path / name).touch()
+    remove_unfinished(tmp_path / "a[1].txt")
+    assert sorted(os.listdir(tmp_path)) == sorted(others)
 
 
 @pytest.mark.parametrize("blocked", ["out", "out/b.txt"])

@@ -6,6 +6,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from halfscale.analysis.figures import figure_paths
 from halfscale.analysis.latex import escape
 from halfscale.errors import UserError
 from halfscale.machine.provenance import REPOSITORY
@@ -58,7 +59,7 @@ def drawn_figures(folder: Path) -> dict[str, dict[str, Any]]:
     """
     if not folder.is_dir():
         raise CitationError(f"{folder}: is no folder; allowed: that of a study's results, such as results/quickstart")
-    return {path.stem: read_sidecar(path) for path in sorted(folder.glob("figures/*.json"))}
+    return {path.stem: read_sidecar(path) for path in figure_paths(folder, "json")}
 
 
 def read_sidecar(path: Path) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from pathlib import Path
 from types import ModuleType
 
 from halfscale.analysis.environments import read_environments
-from halfscale.analysis.figures import figure_names
+from halfscale.analysis.figures import FIGURE_FILES, figure_names
 from halfscale.errors import UserError
 from halfscale.machine.provenance import git_commit, python_version, versions
 from halfscale.study.records import sha256
-from halfscale.study.whole import whole_file, write_text
+from halfscale.study.whole import remove_unfinished, whole_file, write_text
 
 
 class FigureError(UserError, ValueError):
@@ -40,6 +40,8 @@ def draw_figure(name: str, folder: Path) -> None:
 
     module = import_module(f"halfscale.analysis.figures.{name}")
     target = folder / "figures"
+    for suffix in FIGURE_FILES:  # one job at a time draws a figure, so that none of these is being written
+        remove_unfinished(target / f"{name}.{suffix}")
     with mpl.rc_context():
         mpl.rcdefaults()  # a matplotlibrc on this machine must not change the figure
         mpl.rcParams.update(style.RC)  # type: ignore[arg-type]

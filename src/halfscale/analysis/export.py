@@ -16,7 +16,7 @@ from halfscale.analysis.collect import read_plan
 from halfscale.analysis.contents import tables_of
 from halfscale.analysis.crate import METADATA, describe_crate
 from halfscale.analysis.environments import read_environments
-from halfscale.analysis.figures import figure_inputs, figure_names
+from halfscale.analysis.figures import figure_inputs, figure_names, figure_paths
 from halfscale.analysis.paper import reproducible, write_config
 from halfscale.analysis.verify import manifest_of
 from halfscale.errors import UserError
@@ -94,11 +94,11 @@ def study_files(folder: Path, plan: Roster) -> dict[str, Path]:
     """
     tables = [f"tables/{name}.csv" for name in tables_of(plan)]
     tables += [
-        path.relative_to(folder).as_posix() for path in folder.glob("tables/*") if path.suffix in (".csv", ".tex")
+        path.relative_to(folder).as_posix() for path in folder.glob("tables/[!.]*") if path.suffix in (".csv", ".tex")
     ]
     figures = [name for name in figure_names() if all((folder / path).exists() for path in figure_inputs(name))]
     names = ["plan.json", "traces.parquet", "environments.json", "paper.pdf", "paper/macros.json", *tables]
-    for name in dict.fromkeys([*figures, *(path.stem for path in folder.glob("figures/*.json"))]):
+    for name in dict.fromkeys([*figures, *(path.stem for path in figure_paths(folder, "json"))]):
         names += [f"figures/{name}.{suffix}" for suffix in ("pdf", "png", "json")]
     for name in names:
         if not (folder / name).is_file():
@@ -126,11 +126,11 @@ def paper_files(folder: Path) -> dict[str, Path]:
     """
     build = folder / "paper" / "build"
     # Of what TeX leaves beside its sources, all is called main.
-    sources = [path for path in sorted(build.rglob("*")) if path.is_file() and not path.name.startswith("main.")]
+    sources = [path for path in sorted(build.rglob("*")) if path.is_file() and not path.name.startswith(("main.", "."))]
     sources.append(build / "main.tex")
     pairs = [(build / "main.pdf", folder / "paper.pdf"), (build / "macros.tex", folder / "paper" / "macros.tex")]
-    pairs += [(build / "figures" / path.name, path) for path in sorted(folder.glob("figures/*.pdf"))]
-    pairs += [(build / "tables" / path.name, path) for path in sorted(folder.glob("tables/*.tex"))]
+    pairs += [(build / "figures" / path.name, path) for path in figure_paths(folder, "pdf")]
+    pairs += [(build / "tables" / path.name, path) for path in sorted(folder.glob("tables/[!.]*.tex"))]
     for packed, own in pairs:
         if not (packed.is_file() and own.is_file()) or sha256(packed) != sha256(own):
             raise ExportError(

@@ -10,6 +10,7 @@ from pathlib import Path
 from ruamel.yaml import YAML
 
 from halfscale.analysis.collect import read_plan
+from halfscale.analysis.figures import figure_paths
 from halfscale.analysis.latex import escape
 from halfscale.analysis.prose import Measured, write_prose
 from halfscale.errors import UserError
@@ -76,9 +77,10 @@ def gather(folder: Path, sources: Path, build: Path) -> None:
     """Put everything that TeX reads in one folder: a path to it may hold what TeX cannot read."""
     shutil.copytree(sources, build)
     shutil.copyfile(folder / "paper" / "macros.tex", build / "macros.tex")
-    for kind, ending in (("figures", "pdf"), ("tables", "tex")):
+    # Not what begins with a dot: a killed writer may have left it.
+    for kind, paths in (("figures", figure_paths(folder, "pdf")), ("tables", folder.glob("tables/[!.]*.tex"))):
         (build / kind).mkdir()
-        for path in sorted((folder / kind).glob(f"*.{ending}")):
+        for path in paths:
             shutil.copyfile(path, build / kind / path.name)
     measured = Measured.read(folder)
     described = [
@@ -86,18 +88,18 @@ def gather(folder: Path, sources: Path, build: Path) -> None:
     ]
     for name, text in write_prose(measured, described).items():
         write_text(build / "generated" / f"{name}.tex", text)
-    write_text(build / "generated" / "captions.tex", captions(folder / "figures"))
+    write_text(build / "generated" / "captions.tex", captions(folder))
     write_config(measured.plan.study, build / "generated" / "config.yaml")
 
 
-def captions(figures: Path) -> str:
-    """Return the caption of every figure's sidecar as the LaTeX command named caption-<figure>.
+def captions(folder: Path) -> str:
+    """Return the caption of every sidecar of a study's figures as the LaTeX command named caption-<figure>.
 
     Raises:
         PaperError: a sidecar is not whole.
     """
     lines = []
-    for path in sorted(figures.glob("*.json")):
+    for path in figure_paths(folder, "json"):
         try:
             caption = escape(json.loads(path.read_text(encoding="utf-8"))["caption"])
         except (ValueError, KeyError, TypeError):

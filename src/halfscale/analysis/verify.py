@@ -102,7 +102,7 @@ def record_reference(folder: Path, root: Path) -> Path:
 
 def kept_tables(folder: Path) -> dict[str, Path]:
     """Return the tables of a study, or of a reference, that are compared, by name."""
-    return {path.stem: path for path in sorted(folder.glob("tables/*.csv")) if path.stem not in NOT_KEPT}
+    return {path.stem: path for path in sorted(folder.glob("tables/[!.]*.csv")) if path.stem not in NOT_KEPT}
 
 
 def verify(folder: Path, root: Path) -> tuple[Path, bool, list[Compared]]:

@@ -1,5 +1,6 @@
 """Files that are whole or not there: written under a temporary name, then renamed into place."""
 
+import glob
 import os
 import secrets
 from collections.abc import Iterator
@@ -37,6 +38,12 @@ def whole_file(path: Path) -> Iterator[Path]:
             raise  # of another file, such as one that is read
         reason = os.strerror(error.errno) if error.errno else error
         raise WriteError(f"{path}: cannot be written: {reason}") from None
+
+
+def remove_unfinished(path: Path) -> None:
+    """Remove the temporary files of `path` that writers left which were killed. Call it where none can be at work."""
+    for temporary in path.parent.glob(f".{glob.escape(path.name)}.*.tmp{glob.escape(path.suffix)}"):
+        temporary.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:

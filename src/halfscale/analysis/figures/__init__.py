@@ -25,6 +25,17 @@ def figure_text(name: str, what: str) -> str:
     return str(constant_of(FIGURES / f"{name}.py", what))
 
 
+def figure_paths(folder: Path, suffix: str) -> list[Path]:
+    """Return the files of one kind that a study has of its figures, by name, and no others that lie beside them.
+
+    Args:
+        folder: the study's results.
+        suffix: one of FIGURE_FILES.
+    """
+    paths = (folder / "figures" / f"{name}.{suffix}" for name in figure_names())
+    return [path for path in paths if path.is_file()]
+
+
 def figure_inputs(name: str) -> tuple[str, ...]:
     """Return the files that a figure reads, relative to the study folder."""
     return tuple(constant_of(FIGURES / f"{name}.py", "INPUTS"))
