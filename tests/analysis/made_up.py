@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from made_up_samples import make_samples
 
+from halfscale.analysis.columns import COLUMNS
 from halfscale.study.config import Study
 from halfscale.study.records import (
     Effective,
@@ -87,6 +88,11 @@ FLOOR = 2.25
 """Loss of the oracle, nats, of the workload `transformer`; the other has none."""
 OVERFLOW = 65520.0
 """The smallest magnitude that rounds to infinity in FP16."""
+
+
+def every_column(name: str, table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with every column that a study's tables/<name>.csv has, those that it lacks empty."""
+    return table.reindex(columns=list(dict.fromkeys([*table.columns, *COLUMNS[name].split()])))
 
 
 def make_study_folder(

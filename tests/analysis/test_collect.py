@@ -333,6 +333,19 @@ def test_a_table_that_is_not_whole_is_refused_by_name(tmp_path, text):
         read_csv(tmp_path / "t.csv")
 
 
+def test_a_table_that_lacks_a_column_is_refused_by_name(tmp_path):
+    path = tmp_path / "tables" / "gaps.csv"
+    write_csv(path, pd.DataFrame([["transformer", "fp16", 0, 0.5]], columns=["workload", "arm", "seed", "eval_gap"]))
+    with pytest.raises(RecordError, match=r"gaps\.csv: lacks the column 'gap'; delete it to have it made again$"):
+        read_csv(path)
+
+
+def test_a_table_that_no_study_has_may_have_any_columns(tmp_path):
+    for path in (tmp_path / "gaps.csv", tmp_path / "tables" / "mine.csv"):
+        write_csv(path, pd.DataFrame({"seed": [1]}))
+        assert read_csv(path).columns.tolist() == ["seed"]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

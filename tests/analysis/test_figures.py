@@ -17,6 +17,7 @@ from halfscale.analysis.collect import collect, read_runs
 from halfscale.analysis.figures import figure_inputs, figure_names
 from halfscale.analysis.statistics import mean_with_interval
 from halfscale.analysis.tables import write_tables
+from halfscale.study.records import RecordError
 
 OTHERS = {
     *("tables/predicted_skips.csv", "tables/samples.csv"),
@@ -98,6 +99,16 @@ def test_trajectory_has_a_panel_for_each_dynamic_arm_and_one_for_the_static(traj
     titles = [ax.get_title(loc="left") for ax in trajectory.axes]
     assert titles == [*dynamic, *dynamic, "bf16-scaled", "static scales", "static scales"]
     assert [text for text in texts(trajectory) if text in ("resnet50", "transformer")] == ["resnet50", "transformer"]
+
+
+@pytest.mark.parametrize("name", ["scale_trajectory", "loss_by_arm"])
+def test_traces_that_are_cut_short_are_refused_by_name(study, tmp_path, name):
+    folder = tmp_path / "study"
+    shutil.copytree(study, folder, ignore=shutil.ignore_patterns("runs"))
+    content = (folder / "traces.parquet").read_bytes()
+    (folder / "traces.parquet").write_bytes(content[: len(content) // 2])
+    with pytest.raises(RecordError, match=r"traces\.parquet: is not whole: .*; delete it to have it made again$"):
+        draw(name, folder)
 
 
 def test_trajectory_is_the_scale_of_the_trace(trajectory, study):

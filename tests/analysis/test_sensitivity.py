@@ -5,9 +5,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from made_up import every_column
 from typeset import typeset
 
 from halfscale.analysis.collect import read_csv
+from halfscale.analysis.columns import COLUMNS
 from halfscale.analysis.rates import families, has_sweep, swept
 from halfscale.analysis.sensitivity import (
     NoSweepError,
@@ -136,10 +138,12 @@ def test_an_arm_that_always_diverges_is_not_called_insensitive():
 def test_what_is_written_is_read_again_and_fits_the_page(tmp_path):
     plan = make_plan()
     write_text(tmp_path / "plan.json", plan.to_json())
-    write_text(tmp_path / "tables" / "runs.csv", make_runs(plan, LOSSES).to_csv(index=False))
+    write_text(tmp_path / "tables" / "runs.csv", every_column("runs", make_runs(plan, LOSSES)).to_csv(index=False))
     write_sensitivity_tables(tmp_path)
     assert read_sensitivity_table(tmp_path)["sensitivity"].round(3).tolist() == [0.45, 0.967]
     losses = read_csv(tmp_path / "tables" / "sensitivity_runs.csv")
+    for name in ("sensitivity", "sensitivity_runs"):
+        assert read_csv(tmp_path / "tables" / f"{name}.csv").columns.tolist() == COLUMNS[name].split()
     assert losses.loc[losses["precision"] == "fp16", "loss"].tolist() == [3.0, 3.2, 2.0, 2.2, 4.0, 4.0]
     text = (tmp_path / "tables" / "sensitivity.tex").read_text(encoding="utf-8")
     typeset(rf"\let\small\footnotesize {text}", tmp_path)

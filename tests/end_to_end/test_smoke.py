@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from ruamel.yaml import YAML
 
+from halfscale.analysis.columns import COLUMNS
 from halfscale.analysis.contents import tables_of
 from halfscale.analysis.figures import figure_names
 from halfscale.study.load import load_study
@@ -82,6 +83,11 @@ def test_the_tables_are_those_that_are_listed(smoke: Path) -> None:
     """An archive of a study is refused where one of them is missing; a figure is not drawn where one is not made."""
     made = {path.stem for path in smoke.glob("tables/*.csv")}
     assert made == set(tables_of(plan_study(load_study([SMOKE]))))
+
+
+def test_the_columns_of_every_table_are_those_that_are_listed(smoke: Path) -> None:
+    for path in smoke.glob("tables/*.csv"):
+        assert path.open(encoding="utf-8").readline().strip().split(",") == COLUMNS[path.stem].split(), path.stem
 
 
 def test_every_claim_is_judged(smoke: Path) -> None:

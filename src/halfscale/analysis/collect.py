@@ -2,7 +2,8 @@
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
+from halfscale.analysis.columns import COLUMNS
 from halfscale.analysis.environments import Counting, write_environments
 from halfscale.analysis.instability import Instability, first_instability
 from halfscale.analysis.skips import CAUSES, skip_causes
@@ -253,6 +255,23 @@ def write_traces(path: Path, tables: Iterable[pa.Table]) -> None:
             writer.write_table(pa.concat_tables(waiting).unify_dictionaries())
 
 
+@contextmanager
+def reading_traces(path: Path) -> Iterator[None]:
+    """Tell in one line what goes wrong while traces.parquet is read.
+
+    Raises:
+        OSError: it is missing.
+        RecordError: it is cut short, or is not what this version writes.
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (OSError, pa.ArrowException) as error:
+        reason = " ".join(str(error).split())
+        raise RecordError(f"{path}: is not whole: {reason}; delete it to have it made again") from None
+
+
 def write_csv(path: Path, table: pd.DataFrame) -> None:
     """Write a table: floats in the fewest digits that read back as the same float, null as nothing."""
     whole = [name for name in WHOLE_NUMBERS if name in table]
@@ -265,7 +284,7 @@ def read_csv(path: Path) -> pd.DataFrame:
 
     Raises:
         OSError: it is missing.
-        RecordError: it is no table, or is cut short.
+        RecordError: it is no table, is cut short, or lacks a column that a study's table of its name has.
     """
     types = dict.fromkeys(NAMES, "str") | dict.fromkeys(WHOLE_NUMBERS, "Int64")
     try:
@@ -273,6 +292,7 @@ def read_csv(path: Path) -> pd.DataFrame:
         header = pd.read_csv(io.StringIO(text), nrows=0).columns
         if not text.endswith("\n"):
             raise ValueError("its last line has no end")
+        refuse_lacking(path, header)
         return pd.read_csv(
             io.StringIO(text),
             dtype={name: kind for name, kind in types.items() if name in header},
@@ -282,3 +302,11 @@ def read_csv(path: Path) -> pd.DataFrame:
     except (ValueError, TypeError) as error:  # whatever pandas finds, and what is no UTF-8
         reason = " ".join(str(error).split())
         raise RecordError(f"{path}: is no whole table: {reason}; delete it to have it made again") from None
+
+
+def refuse_lacking(path: Path, header: Collection[str]) -> None:
+    """Raise RecordError where a study's table lacks one of its COLUMNS."""
+    columns = COLUMNS[path.stem].split() if path.parent.name == "tables" and path.stem in COLUMNS else []
+    for name in columns:
+        if name not in header:
+            raise RecordError(f"{path}: lacks the column {name!r}; delete it to have it made again")

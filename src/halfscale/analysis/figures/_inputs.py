@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from halfscale.analysis.collect import read_csv
+from halfscale.analysis.collect import read_csv, reading_traces
 from halfscale.analysis.references import references
 from halfscale.analysis.shown import Shown, repeats
 from halfscale.analysis.style import arm_colours
@@ -80,12 +80,19 @@ def read_table(folder: Path, name: str) -> pd.DataFrame:
 
 
 def read_traces(folder: Path, columns: list[str], arms: Iterable[str]) -> pd.DataFrame:
-    """Read columns of the traces of these arms, with workload, arm and seed; losses that are not finite become NaN."""
-    traces = pd.read_parquet(
-        folder / "traces.parquet",
-        columns=["workload", "arm", "seed", *columns],
-        filters=pc.field("arm").isin(pa.array(sorted(set(arms)), pa.string())),  # typed, for it may be empty
-    )
+    """Read columns of the traces of these arms, with workload, arm and seed; losses that are not finite become NaN.
+
+    Raises:
+        OSError: traces.parquet is missing.
+        RecordError: it is cut short, or is not what this version writes.
+    """
+    path = folder / "traces.parquet"
+    with reading_traces(path):
+        traces = pd.read_parquet(
+            path,
+            columns=["workload", "arm", "seed", *columns],
+            filters=pc.field("arm").isin(pa.array(sorted(set(arms)), pa.string())),  # typed, for it may be empty
+        )
     return traces.astype({"workload": str, "arm": str}).replace([np.inf, -np.inf], np.nan)
 
 
