@@ -57,6 +57,16 @@ def test_a_precision_that_the_device_lacks_has_no_bound(spec: ThroughputSpec) ->
     assert {name.split("-")[0] for name in sheet.least_seconds} == {"fp32", "fp16"}
 
 
+@pytest.mark.parametrize("model", ["multiplied", "checkpointed"])
+def test_a_step_that_is_not_counted_or_traced_has_peaks_and_no_bound(spec: ThroughputSpec, model: str) -> None:
+    images = Batch(torch.zeros(4, 3, 2, 2), torch.zeros(4, dtype=torch.int64), None)
+    own = spec.model_copy(update={"model": f"tiny_workloads:{model}", "model_args": {}})
+    sheet = data_sheet(own, [each for each in spec.variants if each.precision == "bf16"], "NVIDIA H200", images)
+    assert sheet is not None
+    assert sheet.peaks == {"bf16": 989.4e12}
+    assert sheet.least_seconds == {}
+
+
 def test_a_device_that_is_not_listed_has_no_sheet(spec: ThroughputSpec) -> None:
     assert data_sheet(spec, spec.variants, "AMD EPYC", TOKENS) is None
 

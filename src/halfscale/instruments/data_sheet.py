@@ -1,11 +1,13 @@
 """What the data sheet of the device at hand allows the variants that were timed on it."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from halfscale.instruments.roofline import TRACED, least_seconds
-from halfscale.instruments.trace_step import trace_step
+from halfscale.instruments.setup import TrainingError
+from halfscale.instruments.trace_step import StepTrace, trace_step
 from halfscale.machine.peaks import find_device
-from halfscale.study.step import Image, Step, Tokens
+from halfscale.study.step import Image, Predicted, Step, Tokens
 from halfscale.study.throughput import ThroughputSpec, Variant
 from halfscale.study.timings import DataSheet
 from halfscale.workloads.batch import Batch
@@ -30,13 +32,13 @@ def data_sheet(spec: ThroughputSpec, timed: Iterable[Variant], reported: str, ba
         step = Step(
             name=spec.workload, model=spec.model, model_args=spec.model_args, input=sample, optimizer=spec.optimizer
         )
-        traces = {
-            (precision, size): trace_step(step, precision, "cuda", size)
-            for precision, size in dict.fromkeys((TRACED[each.precision], each.batch_size) for each in listed)
-        }
+        traces: dict[tuple[Predicted, int], StepTrace] = {}
+        for precision, size in dict.fromkeys((TRACED[each.precision], each.batch_size) for each in listed):
+            with suppress(TrainingError):  # a step that can be timed is worth its record, whether traced or not
+                traces[precision, size] = trace_step(step, precision, "cuda", size)
         for each in listed:
-            trace = traces[TRACED[each.precision], each.batch_size]
-            if not trace.uncounted:
+            trace = traces.get((TRACED[each.precision], each.batch_size))
+            if trace is not None and not trace.uncounted:
                 seconds[each.name] = least_seconds(trace.operations, device, each.precision)
     peaks: dict[str, float] = {each.precision: 1e12 * device.tflops[each.precision] for each in listed}
     return DataSheet(device=device.name, peaks=peaks, least_seconds=seconds)

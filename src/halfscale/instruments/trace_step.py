@@ -257,9 +257,9 @@ def call(model: nn.Module, inputs: Tensor) -> Tensor:
         raise
     except Exception as error:  # whatever a model raises on inputs that do not suit it
         shape = f"{tuple(inputs.shape)} {name_of(inputs)}"
-        raise TrainingError(f"the model raised {told(error)} on inputs {shape}") from (
-            None if is_a_librarys(model) else error
-        )
+        # Where a kernel has no fake, torch looks for the device itself, and the user has nothing to mend either.
+        theirs = not is_a_librarys(model) and not isinstance(error, torch.AcceleratorError)
+        raise TrainingError(f"the model raised {told(error)} on inputs {shape}") from (error if theirs else None)
     if not isinstance(logits, Tensor):
         raise TrainingError(f"the model gives a {type(logits).__name__}; a tensor of logits (..., classes) is needed")
     return logits

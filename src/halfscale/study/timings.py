@@ -88,7 +88,7 @@ class DataSheet(Model):
     """Dense FLOP/s, by precision."""
     least_seconds: dict[str, float]
     """Of a step as the roofline bounds it, by variant; empty where a sample is neither a square image nor tokens,
-    or where an operation has no formula."""
+    where an operation has no formula, and where the step cannot be traced."""
 
 
 class ThroughputRecord(Sealed):
