@@ -37,10 +37,13 @@ COLUMNS: dict[str, str] = {
     "predicted_flushed": "workload arm exponent elements predicted observed",
     "predicted_skips": "workload arm seed predicted_skips skips predicted_scale scale growth",
     "probe": """
-        workload step elements norm largest true_zero plateau bf16_error low high bits default_inside
-        crossover layers_low layers_high layers_bits flushed_unscaled flushed_default
+        workload step elements norm largest true_zero plateau bf16_error low high low_open high_open
+        bits default_inside crossover crossover_open layers_low layers_high layers_low_open
+        layers_high_open layers_bits layers_noise layers_without flushed_unscaled flushed_default
     """,
-    "probe_layers": "workload step parameter low high plateau norm largest",
+    "probe_layers": """
+        workload step parameter low high low_open high_open noise plateau bf16_error norm largest
+    """,
     "probe_scales": "workload step precision exponent overflow error cosine true_zero flushed subnormal",
     "published": """
         key kind source hardware model unit baseline baseline_value baseline_spread half half_value
