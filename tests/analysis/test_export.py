@@ -19,11 +19,13 @@ from rocrate.rocrate import ROCrate
 from ruamel.yaml import YAML
 from test_paper import SOURCES, finish
 
-from halfscale.analysis.collect import read_plan
+from halfscale.analysis.collect import read_plan, read_runs
 from halfscale.analysis.draw import draw_figure
 from halfscale.analysis.export import ExportError, export_study, write_archive
 from halfscale.analysis.figures import figure_inputs, figure_names
 from halfscale.analysis.paper import gather
+from halfscale.analysis.tables import write_tables
+from halfscale.errors import UserError
 from halfscale.study.config import Study
 from halfscale.study.load import load_study
 from halfscale.study.records import RecordError, sha256
@@ -44,7 +46,7 @@ def study(finished_study, tmp_path_factory):
     build = folder / "paper" / "build"
     gather(folder, SOURCES, build)
     for path in (build / "main.pdf", folder / "paper.pdf"):
-        path.write_bytes(b"%PDF, one would say")
+        path.write_bytes(b"%PDF, one would say\n%%EOF\n")
     (build / "main.log").write_text(f"This is TeX in {folder}", encoding="utf-8")
     return folder
 
@@ -203,6 +205,37 @@ def test_numbers_that_are_cut_short_are_refused_by_name(copy):
     with pytest.raises(ExportError, match=r"macros\.json: is not whole; `halfscale macros"):
         export_study(copy, copy / "made-up.zip")
     assert not list(copy.glob("*.zip"))
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("tables/arms.csv", 0),
+        ("tables/gaps.csv", 0.5),
+        ("figures/final_gap.png", 0),
+        ("figures/final_gap.png", 0.5),
+        ("figures/final_gap.pdf", 0.5),
+        ("paper.pdf", 0),
+        ("traces.parquet", 0.5),
+        ("runs/*/trace.parquet", 0.5),
+        ("runs/*/samples.parquet", 0.5),
+    ],
+)
+def test_what_is_cut_short_is_refused_by_name(copy, name, part):
+    path = next(copy.glob(name))
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * part)])
+    with pytest.raises(UserError, match=rf"^{re.escape(str(path))}: is (not|no) whole"):
+        export_study(copy, copy / "made-up.zip")
+    assert not list(copy.glob("*.zip"))
+
+
+def test_runs_that_lost_a_row_are_refused_by_name(copy):
+    path = copy / "tables" / "runs.csv"
+    path.write_text("".join(path.read_text(encoding="utf-8").splitlines(keepends=True)[:-1]), encoding="utf-8")
+    for read in (read_runs, write_tables, lambda folder: export_study(folder, folder / "made-up.zip")):
+        with pytest.raises(RecordError, match=r"runs\.csv: has not the runs of plan\.json, each once; delete it"):
+            read(copy)
 
 
 def test_a_run_that_is_missing_is_refused_by_name(copy):

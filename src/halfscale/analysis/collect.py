@@ -126,8 +126,19 @@ def lr_factors(plan: Roster) -> dict[str, float]:
 
 
 def read_runs(folder: Path) -> pd.DataFrame:
-    """Read a study's tables/runs.csv; what is empty in it is null."""
-    return read_csv(folder / "tables" / "runs.csv")
+    """Read a study's tables/runs.csv; what is empty in it is null.
+
+    Raises:
+        OSError: it is missing.
+        RecordError: it is not whole, or has other rows than the plan has runs; or the plan is missing or not whole.
+    """
+    path = folder / "tables" / "runs.csv"
+    runs = read_csv(path)
+    planned = [(member.workload, member.arm, member.seed) for member in read_plan(folder).members]
+    found = list(runs[["workload", "arm", "seed"]].itertuples(index=False, name=None))
+    if sorted(found) != sorted(planned):
+        raise RecordError(f"{path}: has not the runs of plan.json, each once; delete it to have it made again")
+    return runs
 
 
 def refuse_mixture(first: dict[str, tuple[str, str]], member: Member, summary: Summary) -> None:

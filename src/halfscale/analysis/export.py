@@ -11,18 +11,34 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
+from pyarrow.parquet import ParquetFile
+
 from halfscale.analysis.cite import drawn_figures
-from halfscale.analysis.collect import read_plan
+from halfscale.analysis.collect import (
+    read_checked_trace,
+    read_csv,
+    read_plan,
+    read_runs,
+    read_summaries,
+    reading_traces,
+)
 from halfscale.analysis.contents import tables_of
 from halfscale.analysis.crate import METADATA, describe_crate
 from halfscale.analysis.environments import read_environments
 from halfscale.analysis.figures import figure_inputs, figure_names, figure_paths
+from halfscale.analysis.output_dtypes import read_record
 from halfscale.analysis.paper import reproducible, write_config
+from halfscale.analysis.samples import read_checked_samples
 from halfscale.analysis.verify import manifest_of
 from halfscale.errors import UserError
 from halfscale.machine.provenance import REPOSITORY, git_commit, python_version, versions
+from halfscale.study.practice_records import read_practices
+from halfscale.study.predictions import MemoryRecord, RooflineRecord
+from halfscale.study.probings import read_probe
 from halfscale.study.records import sha256
 from halfscale.study.runs import Roster
+from halfscale.study.sealed import read_sealed
+from halfscale.study.timings import read_throughput
 from halfscale.study.whole import whole_file
 
 OF_REPOSITORY = ("CITATION.cff", "LICENSE", "environment.yml", "requirements.lock")
@@ -30,6 +46,9 @@ OF_REPOSITORY = ("CITATION.cff", "LICENSE", "environment.yml", "requirements.loc
 
 EARLIEST = (1980, 1, 1, 0, 0, 0)
 """The time of every file of the archive: the earliest that a zip can say."""
+
+ENDS = {".pdf": b"%%EOF", ".png": b"IEND\xaeB`\x82"}
+"""How a whole picture ends."""
 
 CHUNK = 2**20
 """Bytes that are read at once."""
@@ -76,7 +95,9 @@ def export_study(folder: Path, output: Path) -> None:
         WriteError: the archive cannot be written; nothing is left of it.
     """
     plan = read_plan(folder)
-    files = dict(sorted({**study_files(folder, plan), **paper_files(folder), **repository_files()}.items()))
+    of_study = study_files(folder, plan)
+    check_records(folder, plan)
+    files = dict(sorted({**of_study, **paper_files(folder), **repository_files()}.items()))
     with tempfile.TemporaryDirectory() as name:
         files = dict(sorted({**files, **written_files(folder, plan, Path(name))}.items()))
         digests = {path: sha256(source) for path, source in files.items()}
@@ -90,7 +111,8 @@ def study_files(folder: Path, plan: Roster) -> dict[str, Path]:
     """Return what a finished study's folder must hold, by path in the archive.
 
     Raises:
-        ExportError: something is missing, or a figure was drawn from other inputs than these.
+        ExportError: something is missing or not whole, or a figure was drawn from other inputs than these.
+        RecordError: a table or the traces are not whole.
     """
     tables = [f"tables/{name}.csv" for name in tables_of(plan)]
     tables += [
@@ -103,6 +125,9 @@ def study_files(folder: Path, plan: Roster) -> dict[str, Path]:
     for name in names:
         if not (folder / name).is_file():
             raise ExportError(f"{folder / name}: is missing; the study is not finished, `snakemake` goes on with it")
+    for name in names:
+        check_whole(folder / name)
+    read_runs(folder)
     macros = folder / "paper" / "macros.json"
     try:
         json.loads(macros.read_text(encoding="utf-8"))
@@ -116,6 +141,46 @@ def study_files(folder: Path, plan: Roster) -> dict[str, Path]:
                     f"`halfscale figure {folder} {name}` draws it anew"
                 )
     return {name: folder / name for name in names}
+
+
+def check_whole(path: Path) -> None:
+    """Check that a table, the traces, or a picture is whole to its end.
+
+    Raises:
+        ExportError: a picture is not.
+        RecordError: a table or the traces are not.
+    """
+    if path.suffix == ".csv":
+        read_csv(path)
+    elif path.suffix == ".parquet":
+        with reading_traces(path), ParquetFile(path) as traces:
+            for group in range(traces.num_row_groups):
+                traces.read_row_group(group)
+    elif path.suffix in ENDS and not path.read_bytes().rstrip(b"\r\n").endswith(ENDS[path.suffix]):
+        raise ExportError(f"{path}: is not whole; delete it to have it made again")
+
+
+def check_records(folder: Path, plan: Roster) -> None:
+    """Read every record of a study, which checks its digest.
+
+    Raises:
+        RecordError: one is missing, not whole, or of another spec.
+    """
+    for _, summary in read_summaries(folder, plan):
+        read_checked_trace(folder, summary)
+        read_checked_samples(folder, summary)
+    for name, timed in plan.throughput.items():
+        read_throughput(folder / "throughput" / name, timed)
+    for name, probed in plan.probe.items():
+        read_probe(folder / "probe" / name, probed)
+    for name, practised in plan.practices.items():
+        read_practices(folder / "practices" / name, practised)
+    for name, watched in plan.output_dtypes.items():
+        read_record(folder / "output_dtypes" / name, watched)
+    for name, predicted in plan.memory.items():
+        read_sealed(folder / "memory" / name / "memory.json", MemoryRecord, predicted)
+    for name, bounded in plan.roofline.items():
+        read_sealed(folder / "roofline" / name / "roofline.json", RooflineRecord, bounded)
 
 
 def paper_files(folder: Path) -> dict[str, Path]:
