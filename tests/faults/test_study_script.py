@@ -149,6 +149,21 @@ def test_results_dated_in_the_future_are_brought_to_now_in_one_stroke(clone: Pat
     assert times["plan.json"] == pytest.approx(past)
 
 
+def test_a_paper_and_figures_that_are_empty_are_removed_before_snakemake_looks(clone: Path) -> None:
+    """To Snakemake a file of 0 bytes is there, and has not to be made."""
+    folder = clone / "results" / "mine"
+    (folder / "figures").mkdir(parents=True)
+    for name in ("paper.pdf", "figures/speedup.png", "figures/speedup.pdf", "empty"):
+        (folder / name).touch()
+    (folder / "figures/speedup.pdf").write_text("drawn", encoding="utf-8")
+    said, _ = start(clone, "ls results/mine results/mine/figures > seen").communicate()
+    seen = (clone / "seen").read_text(encoding="utf-8")
+    assert "paper.pdf" not in seen + said
+    assert "speedup.png" not in seen
+    assert "empty" in seen
+    assert (folder / "figures/speedup.pdf").read_text(encoding="utf-8") == "drawn"
+
+
 def test_a_home_and_a_user_are_made_up_where_there_are_none(clone: Path) -> None:
     start(clone, HOME=None, USER=None, LOGNAME=None).communicate()
     assert (clone / "home").read_text(encoding="utf-8").strip() == f"{clone}/.snakemake/home"

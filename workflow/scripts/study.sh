@@ -41,6 +41,9 @@ if [ -d results ]; then
     find results -newer .snakemake/now -exec touch -r .snakemake/now {} +
 fi
 
+# To Snakemake a file of 0 bytes is there. The paper and figures that are empty are made again.
+find "$study/paper.pdf" "$study/figures" -type f -size 0 -exec rm -f {} + 2>/dev/null || true
+
 # A progress bar on a terminal, plain lines elsewhere.
 set -- --cores "$cores" --configfile "$config"
 if [ -t 2 ]; then
