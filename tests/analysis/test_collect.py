@@ -1,6 +1,7 @@
 """What is collected is complete, in order and the same on every repeat; what does not fit is refused by name."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -344,6 +345,14 @@ def test_a_table_that_no_study_has_may_have_any_columns(tmp_path):
     for path in (tmp_path / "gaps.csv", tmp_path / "tables" / "mine.csv"):
         write_csv(path, pd.DataFrame({"seed": [1]}))
         assert read_csv(path).columns.tolist() == ["seed"]
+
+
+@pytest.mark.parametrize("text", [b"", b'{"study": {', b"\xff"])
+def test_a_plan_that_is_cut_short_is_refused_in_one_line(tmp_path, text):
+    (tmp_path / "plan.json").write_bytes(text)
+    message = re.escape(f"{tmp_path / 'plan.json'}: is not whole; delete it to have it made again")
+    with pytest.raises(RecordError, match=f"^{message}$"):
+        read_plan(tmp_path)
 
 
 @pytest.mark.parametrize(

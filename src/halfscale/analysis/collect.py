@@ -103,8 +103,16 @@ def read_plan(folder: Path) -> Roster:
         return Roster.model_validate_json(path.read_text(encoding="utf-8")).in_config_order()
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValidationError, UnicodeDecodeError) as error:
-        raise RecordError(f"{path}: is no plan: {' '.join(str(error).split())}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        if first["type"] == "json_invalid":
+            raise RecordError(f"{path}: is not whole; delete it to have it made again") from None
+        key = ".".join(map(str, first["loc"]))
+        raise RecordError(
+            f"{path}: is no plan: {f'{key}: ' if key else ''}{first['msg']}; delete it to have it made again"
+        ) from None
+    except UnicodeDecodeError:
+        raise RecordError(f"{path}: is not whole; delete it to have it made again") from None
 
 
 def read_summaries(folder: Path, plan: Roster) -> Iterator[tuple[Member, Summary]]:
