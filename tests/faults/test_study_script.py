@@ -104,6 +104,17 @@ def test_a_full_disk_is_told(clone: Path) -> None:
     assert said.splitlines()[-2] == f"The disk of {clone} is full."
 
 
+def test_a_full_disk_that_only_the_results_lie_on_is_told(clone: Path) -> None:
+    (clone / "results" / "mine").mkdir(parents=True)
+    df = clone / "bin" / "df"
+    free = 'free=999999; case "$2" in */results/mine) free=0;; esac'
+    df.write_text(f'#!/bin/sh\n{free}\necho head; echo "tmpfs 200 200 $free 100% /"\n', encoding="utf-8")
+    df.chmod(0o755)
+    process = start(clone, "exit 1", PATH=f"{clone}/bin:{os.environ['PATH']}")
+    said, _ = process.communicate()
+    assert said.splitlines()[-2] == f"The disk of {clone}/results/mine is full."
+
+
 needs_flock = pytest.mark.skipif(shutil.which("flock") is None, reason="util-linux's flock is not installed")
 
 

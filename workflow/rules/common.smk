@@ -54,8 +54,9 @@ def obstacle():
     for folder in (here, os.path.join(here, "results"), os.path.join(here, FOLDER)):
         if os.path.exists(folder) and not os.access(folder, os.W_OK):
             return f"{folder} cannot be written to. `snakemake --directory FOLDER` works in another one."
-    if shutil.disk_usage(here).free < 10 * 2**20:
-        return f"The disk of {here} is full. What is done is kept: make room, and call again."
+        # The results may lie on another disk than this folder.
+        if os.path.exists(folder) and shutil.disk_usage(folder).free < 10 * 2**20:
+            return f"The disk of {folder} is full. What is done is kept: make room, and call again."
     return None
 
 

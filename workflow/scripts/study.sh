@@ -50,9 +50,13 @@ if [ -t 2 ]; then
     set -- "$@" --logger rich
 fi
 if ! "$bin/snakemake" "$@"; then
-    if [ "$(df -Pk . | awk 'NR == 2 { print $4 }')" -lt 10240 ]; then
-        echo "The disk of $PWD is full." >&2
-    fi
+    # The results may lie on another disk than this folder.
+    for folder in "$PWD" "$PWD/results" "$PWD/$study"; do
+        if [ -d "$folder" ] && [ "$(df -Pk "$folder" | awk 'NR == 2 { print $4 }')" -lt 10240 ]; then
+            echo "The disk of $folder is full." >&2
+            break
+        fi
+    done
     echo "The study has not ended; what is done is kept. Mend what is said above, then go on: the same call again" >&2
     exit 1
 fi
