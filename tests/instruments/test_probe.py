@@ -15,7 +15,7 @@ from halfscale.instruments.probe import probe, probe_length
 from halfscale.instruments.train import train
 from halfscale.study.arm import DynamicLossScaling
 from halfscale.study.load import parse_study
-from halfscale.study.probe import ProbeSpec
+from halfscale.study.probe import Probe, ProbeSpec
 from halfscale.study.probings import ProbeRecord, read_probe
 from halfscale.study.records import RecordError, read_trace
 from halfscale.study.runs import plan_study
@@ -72,7 +72,7 @@ def test_the_largest_finite_scale_is_found_between_the_scales_that_were_asked_fo
     _, gradients = probed(make_probe(unit, at=[0], lowest=-2, highest=22, every=4), tmp_path)
     whole = gradients[(gradients["parameter"] == "") & (gradients["precision"] == "fp16")]
     assert window_of(whole).high == 15
-    assert sorted(whole["exponent"]) == [-2, 2, 6, 10, 14, 15, 16, 17, 18, 22]
+    assert sorted(whole["exponent"]) == [-2, 0, 2, 6, 10, 14, 15, 16, 18, 22]
 
 
 @pytest.mark.parametrize(("accumulate", "bits"), [(1, 0), (4, 2), (16, 4)])
@@ -220,3 +220,8 @@ def test_the_gradient_of_a_key_bias_is_noise_and_asks_for_no_window(make_probe: 
     (window,) = window_table("transformer", gradients).to_dict("records")
     assert (window["layers_noise"], window["layers_without"]) == (1, 0)
     assert window["layers_low"] == layers["low"].max()
+
+
+def test_no_scaling_and_the_default_are_asked_about_whatever_the_grid() -> None:
+    assert Probe(every=5).exponents == [-16, -11, -6, -1, 0, 4, 9, 14, 16, 19, 24]
+    assert Probe(lowest=1, highest=9, every=4).exponents == [1, 5, 9]

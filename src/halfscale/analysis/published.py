@@ -159,6 +159,11 @@ def published_tex(table: pd.DataFrame, timed: pd.DataFrame | None) -> str:
     caption = (
         "Published speed-ups of half precision, by source, with what was changed along with the precision. Ratio: the second "
         f"rate over the first. {bound}"
-        + ("A CPU's ratio and a GPU's are of two treatments and are not to be pooled." if own else "")
+        + (
+            "This study's ratios are medians of those within its blocks, and not quite the ratios of its medians. A CPU's "
+            "ratio and a GPU's are of two treatments and are not to be pooled."
+            if own
+            else ""
+        )
     )
     return longtable(columns, groups, caption=caption.strip(), label="tab:published")

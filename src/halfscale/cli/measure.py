@@ -84,7 +84,7 @@ def probe(
     config: Config = None,
     workload: Annotated[str | None, typer.Option(help="In place of --spec: a workload that the config probes.")] = None,
 ) -> None:
-    """Probe the gradients of one batch in FP32, BF16, and FP16 at every scale: the operating window of the loss scale."""
+    """Probe the gradients of one batch in FP32, BF16, and FP16 at many scales: the operating window of the loss scale."""
     from halfscale.study.choose import choose_probe, parse_spec
     from halfscale.study.probe import ProbeSpec
 

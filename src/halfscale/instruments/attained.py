@@ -1,6 +1,5 @@
 """What the device attains on the simplest work: a square matrix product, a copy, a transfer."""
 
-import statistics
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -33,7 +32,7 @@ REPEATS = 5
 
 
 def measure_attained(device: DeviceType, precisions: Iterable[Precision], batch: Batch, clock: Clock) -> Attained:
-    """Return what the device attains: medians of a few repeats, the first of each left out.
+    """Return what the device attains: the fastest of a few repeats, which is what it can do when nothing disturbs it.
 
     Args:
         device: the device.
@@ -54,7 +53,7 @@ def gemm_rate(device: DeviceType, precision: Precision, clock: Clock) -> float:
     size = SMALLEST_GEMM
     while True:
         left, right = torch.randn(2, size, size, device=device).to(DTYPES[precision])
-        seconds = median_seconds(partial(torch.mm, left, right), clock)
+        seconds = least_seconds(partial(torch.mm, left, right), clock)
         if seconds >= LONG_ENOUGH or size == LARGEST_GEMM:
             return 2 * size**3 / seconds
         size *= 2
@@ -64,7 +63,7 @@ def copy_bandwidth(device: DeviceType, clock: Clock) -> float:
     """Return bytes a second of a copy, read and written."""
     source = torch.zeros(COPY_BYTES[device] // 4, device=device)
     target = torch.empty_like(source)
-    return 2 * COPY_BYTES[device] / median_seconds(partial(target.copy_, source), clock)
+    return 2 * COPY_BYTES[device] / least_seconds(partial(target.copy_, source), clock)
 
 
 def transfer_seconds(batch: Batch, clock: Clock, device: str = "cuda") -> dict[str, float]:
@@ -76,16 +75,16 @@ def transfer_seconds(batch: Batch, clock: Clock, device: str = "cuda") -> dict[s
         if device == "cuda":
             inputs = inputs.pin_memory()
         target = torch.empty_like(inputs, device=device)
-        seconds[name] = median_seconds(partial(target.copy_, inputs, non_blocking=True), clock)
+        seconds[name] = least_seconds(partial(target.copy_, inputs, non_blocking=True), clock)
     return seconds
 
 
-def median_seconds(work: Callable[[], object], clock: Clock) -> float:
-    """Return the median seconds of a piece of work."""
+def least_seconds(work: Callable[[], object], clock: Clock) -> float:
+    """Return the seconds of a piece of work, of its fastest repeat."""
     marks = []
     for _ in range(REPEATS + 1):
         start = clock.mark()
         work()
         marks.append((start, clock.mark()))
     clock.wait()
-    return statistics.median(clock.seconds(start, end) for start, end in marks[1:])
+    return min(clock.seconds(start, end) for start, end in marks[1:])

@@ -12,6 +12,10 @@ from halfscale.study.step import refuse_repeated
 Exponent = Annotated[int, Field(ge=-126, le=126)]
 
 
+ASKED = (0, 16)
+"""Exponents of no scaling and of GradScaler's default, 2^16."""
+
+
 class Probe(Model):
     """Which gradients are looked at."""
 
@@ -24,7 +28,7 @@ class Probe(Model):
     highest: Exponent = 24
     """Exponent of the largest scale."""
     every: Count = 2
-    """Exponents from one scale to the next; the largest that does not overflow is then found to one."""
+    """Exponents from one scale to the next, 0 and 16 besides; the largest that does not overflow is then found to one."""
 
     @field_validator("at")
     @classmethod
@@ -40,8 +44,9 @@ class Probe(Model):
 
     @property
     def exponents(self) -> list[int]:
-        """Exponents of the scales, in order."""
-        return list(range(self.lowest, self.highest + 1, self.every))
+        """Exponents of the scales, in order: every so many, and those that are asked about whatever lies on the grid."""
+        asked = {exponent for exponent in ASKED if self.lowest <= exponent <= self.highest}
+        return sorted({*range(self.lowest, self.highest + 1, self.every), *asked})
 
 
 class ProbeSpec(Spec):
