@@ -36,7 +36,7 @@ def test_a_folder_that_is_no_study_is_told_by_name_and_stays_as_it_was(
 ) -> None:
     done = halfscale(command, "results/nope")
     assert done.returncode == 1
-    assert done.stderr.startswith("halfscale: results/nope/plan.json: cannot be read")
+    assert done.stderr.startswith("halfscale: results/nope/plan.json: is not there")
     assert done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 

@@ -101,6 +101,10 @@ def read_plan(folder: Path) -> Roster:
     path = folder / "plan.json"
     try:
         return Roster.model_validate_json(path.read_text(encoding="utf-8")).in_config_order()
+    except FileNotFoundError:
+        raise RecordError(
+            f"{path}: is not there; allowed: the folder of a study that has run, as `make study` runs one"
+        ) from None
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from None
     except ValidationError as error:

@@ -137,6 +137,5 @@ def unknown(option: str, given: str | None, known: Iterable[str]) -> ConfigError
     """Return what is said of an option whose value the config does not have."""
     names = list(known)
     hint = did_you_mean(given, names) if given else ""
-    return ConfigError(
-        f"{option} {given}: this config has none of that name here{hint}; allowed: {', '.join(names) or 'none'}"
-    )
+    wrong = f"{given}: this config has none of that name here{hint}" if given else "is missing: name one"
+    return ConfigError(f"{option} {wrong}; allowed: {', '.join(names) or 'none'}")

@@ -19,7 +19,8 @@ CAPTION = (
 )
 IN_UNITS = (
     "The unit is the distance that the reference's twin, whose initial weights differ by one ulp, has come to at the same "
-    "step: where a line falls to one, the dotted line, precision makes no more of a difference than rounding does."
+    "step: where a line falls to one, the dotted line, the weights have parted no farther than rounding alone parts them. "
+    "Of the loss that says nothing: runs that differ by an ulp may be as far apart as runs that learn differently."
 )
 PLAIN = "The study has no twin of the reference, so that the distance is the L2 norm of the difference itself."
 
@@ -31,8 +32,8 @@ NAME_WIDTH = 20
 
 GREY = "#cccccc"
 
-NARROW = 30
-"""Ratio of the largest distance to the smallest below which powers of ten are too few for ticks."""
+NARROW, NARROWER = 30, 4
+"""Ratios of the largest distance to the smallest below which powers of ten, and 1, 2 and 5, are too few for ticks."""
 
 
 def draw(folder: Path) -> Figure:
@@ -93,7 +94,8 @@ def set_axes(ax: Axes, rows: pd.DataFrame, value: str) -> None:
     ax.set_ylim(low / room, high * room)
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step:g}"))
-    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8) if narrow else LogLocator(numticks=5))
+    subs = (1, 1.5, 2, 3, 5, 7) if high / low < NARROWER else (1, 2, 5)
+    ax.yaxis.set_major_locator(LogLocator(subs=subs, numticks=8) if narrow else LogLocator(numticks=5))
     if narrow:
         ax.yaxis.set_major_formatter(FuncFormatter(lambda distance, _: f"{distance:g}"))
     for axis in (ax.xaxis, ax.yaxis):

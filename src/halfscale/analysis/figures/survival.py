@@ -74,7 +74,13 @@ def draw(folder: Path) -> Figure:
         ax.set_xlim(0, 1.03 * float(own["steps"].max()))
         ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     figure.legend(
-        handles=key(), loc="upper right", ncols=5, handletextpad=0.1, columnspacing=1, borderpad=0, borderaxespad=0.4
+        handles=key(events),
+        loc="upper right",
+        ncols=5,
+        handletextpad=0.1,
+        columnspacing=1,
+        borderpad=0,
+        borderaxespad=0.4,
     )
     return figure
 
@@ -98,8 +104,9 @@ def mark(colour: str, marker: str) -> dict[str, Any]:
     return {"linestyle": "none", "marker": marker, "color": colour, "markersize": 4.2, "markeredgewidth": 0}
 
 
-def key() -> list[Line2D]:
-    """Return what the marks mean."""
-    causes = [Line2D([], [], label=text, **mark(shade, marker)) for text, shade, marker in LOOKS.values()]
+def key(events: pd.DataFrame) -> list[Line2D]:
+    """Return what the marks mean that occur."""
+    looks = [look for cause, look in LOOKS.items() if events[cause].sum() > 0]
+    causes = [Line2D([], [], label=text, **mark(shade, marker)) for text, shade, marker in looks]
     stroke = Line2D([], [], linestyle="none", marker="|", color=MUTED, markersize=7, label="ended stable")
     return [*causes, stroke]
