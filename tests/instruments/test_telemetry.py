@@ -57,30 +57,30 @@ def test_a_buffer_that_is_not_finite_is_named(bad: float) -> None:
         large=torch.tensor([3.4e38, -3.4e38]), mask=torch.tensor([torch.inf]), image=image, count=torch.tensor(3)
     )
     buffers = Buffers(model, "cpu")
-    total, each = buffers.times_zero()
-    assert total.item() == 0.0
-    assert buffers.first_nonfinite(each) is None
+    seen = buffers.times_zero()
+    assert seen.total.item() == 0.0
+    assert buffers.first_nonfinite(seen) is None
     assert model.large.abs().min() > 3e38  # and is left as it is
     image[1, 2, 3, 3] = bad
-    total, each = buffers.times_zero()
+    seen = buffers.times_zero()
     image[1, 2, 3, 3] = 0.0  # what comes later does not matter
-    assert total.isnan()
-    assert buffers.first_nonfinite(each) == "image"
+    assert seen.total.isnan()
+    assert buffers.first_nonfinite(seen) == "image"
 
 
 def test_a_buffer_in_the_place_of_another_is_seen() -> None:
     model = Held(average=torch.zeros(3), wave=torch.zeros(2, dtype=torch.complex64), gone=torch.zeros(1))
     buffers = Buffers(model, "cpu")
     model.wave, model.gone = torch.tensor([0j, complex(0, torch.inf)]), None
-    assert buffers.first_nonfinite(buffers.times_zero()[1]) == "wave"
+    assert buffers.first_nonfinite(buffers.times_zero()) == "wave"
     model.average = torch.full((3,), torch.nan)
-    assert buffers.first_nonfinite(buffers.times_zero()[1]) == "average"
+    assert buffers.first_nonfinite(buffers.times_zero()) == "average"
 
 
 def test_a_model_without_buffers_has_none_that_is_bad() -> None:
     buffers = Buffers(nn.Linear(2, 2), "cpu")
-    total, each = buffers.times_zero()
-    assert (total.item(), buffers.first_nonfinite(each)) == (0.0, None)
+    seen = buffers.times_zero()
+    assert (seen.total.item(), buffers.first_nonfinite(seen)) == (0.0, None)
 
 
 def test_largest_of_nan_is_nan() -> None:

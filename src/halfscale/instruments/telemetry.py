@@ -81,7 +81,7 @@ class Telemetry:
         self.buffers = Buffers(model, device)
         self.missing = torch.full((), torch.nan, device=device)
         self.on_device = torch.empty(FLUSH, len(Column), device=device)
-        self.waiting: list[tuple[Step, Sequence[Tensor]]] = []
+        self.waiting: list[tuple[Step, TimesZero]] = []
         self.rows: list[dict[str, Any]] = []
         self.samples: list[dict[str, Any]] = []
         self.scales_after: list[float | None] = []
@@ -95,7 +95,8 @@ class Telemetry:
         values[Column.FOUND_INF] = step.found_inf
         values[Column.GRAD_NORM] = step.grad_norm
         values[Column.GRAD_MAX] = step.grad_max
-        values[Column.BUFFERS], buffers = self.buffers.times_zero()
+        buffers = self.buffers.times_zero()
+        values[Column.BUFFERS] = buffers.total
         row = [self.missing if value is None else value for value in values]
         self.on_device[len(self.waiting)] = torch.stack(row)
         self.waiting.append((step, buffers))
@@ -189,6 +190,17 @@ def headroom(row: dict[str, Any], precision: str) -> float | None:
     return math.log2(FP16.largest) - math.log2(row["scale"] or 1.0) - math.log2(largest)
 
 
+class TimesZero(NamedTuple):
+    """Buffers multiplied by zero: 0 for every element that is finite, NaN for every other. On their device."""
+
+    total: Tensor
+    """The sum, a scalar."""
+    elements: Tensor
+    """All of them in one row."""
+    sizes: list[int]
+    """How many of them are each buffer's."""
+
+
 class Buffers:
     """The floating-point buffers of a model that are finite to begin with: a mask of infinities is no sign of divergence.
 
@@ -206,22 +218,20 @@ class Buffers:
 
     def now(self) -> list[Tensor]:
         """Return them as they are, each in one row of real numbers; one that is gone is empty."""
-        buffers = [getattr(module, name, None) for module, name in self.places.values()]
+        # Past a module's own lookup of attributes, which for a hundred buffers takes a tenth of a millisecond.
+        buffers = [module._buffers.get(name) for module, name in self.places.values()]
         return [self.none if buffer is None else flat(buffer) for buffer in buffers]
 
-    def times_zero(self) -> tuple[Tensor, Sequence[Tensor]]:
-        """Return 0 if all are finite, else NaN, a scalar on their device; and the same element by element, one each.
-
-        Joined, multiplied and summed they take a third of the time that isfinite and all do.
-        """
+    def times_zero(self) -> TimesZero:
+        """Return them multiplied by zero: joined and summed, they take a third of the time that isfinite and all do."""
         buffers = self.now()
-        joined = torch.cat([self.none, *buffers]).mul_(0)
-        return joined.sum(), joined.split([buffer.numel() for buffer in buffers])
+        elements = torch.cat([self.none, *buffers]).mul_(0)
+        return TimesZero(elements.sum(), elements, [buffer.numel() for buffer in buffers])
 
-    def first_nonfinite(self, times_zero: Sequence[Tensor]) -> str | None:
+    def first_nonfinite(self, seen: TimesZero) -> str | None:
         """Return the name of the first that was not finite when it was multiplied, None if all were."""
-        bad = (name for name, buffer in zip(self.places, times_zero, strict=True) if buffer.isnan().any())
-        return next(bad, None)
+        buffers = zip(self.places, seen.elements.split(seen.sizes), strict=True)
+        return next((name for name, buffer in buffers if buffer.isnan().any()), None)
 
 
 def is_inexact(tensor: Tensor) -> bool:
