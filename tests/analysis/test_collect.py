@@ -203,7 +203,7 @@ def refused(folder, *words):
 
 
 def test_a_missing_plan_is_refused(tmp_path):
-    refused(tmp_path, "plan.json", "cannot be read")
+    refused(tmp_path, "plan.json", "is not there")
 
 
 def test_a_broken_plan_is_refused(small):

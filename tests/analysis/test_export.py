@@ -246,7 +246,7 @@ def test_a_run_that_is_missing_is_refused_by_name(copy):
 
 
 def test_a_folder_that_is_no_study_is_refused(tmp_path):
-    with pytest.raises(RecordError, match=r"nope/plan\.json: cannot be read"):
+    with pytest.raises(RecordError, match=r"nope/plan\.json: is not there"):
         export_study(tmp_path / "nope", tmp_path / "x.zip")
     assert list(tmp_path.iterdir()) == []
 
