@@ -100,7 +100,7 @@ def read_plan(folder: Path) -> Roster:
     """
     path = folder / "plan.json"
     try:
-        return Roster.model_validate_json(path.read_text(encoding="utf-8")).in_config_order()
+        return Roster.model_validate_json(path.read_bytes()).in_config_order()
     except FileNotFoundError:
         raise RecordError(
             f"{path}: is not there; allowed: the folder of a study that has run, as `make study` runs one"
@@ -115,8 +115,6 @@ def read_plan(folder: Path) -> Roster:
         raise RecordError(
             f"{path}: is no plan: {f'{key}: ' if key else ''}{first['msg']}; delete it to have it made again"
         ) from None
-    except UnicodeDecodeError:
-        raise RecordError(f"{path}: is not whole; delete it to have it made again") from None
 
 
 def read_summaries(folder: Path, plan: Roster) -> Iterator[tuple[Member, Summary]]:
