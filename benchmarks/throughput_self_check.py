@@ -3,7 +3,8 @@
     python benchmarks/throughput_self_check.py [blocks] [steps]
 
 A/A: two variants that are the same. The interval of their ratio is to hold 1, and on a quiet machine to be narrower
-than 3 %. Planted: one of the two works 10 % longer. The interval is to hold 1.1, and not 1.
+than 3 %. Planted: one of the two works 10 % longer. The interval is to leave 1 out. It lies at 1.1 on one core; on two a
+little higher, for one of them sleeps while the other works longer, and has to wake up again.
 """
 
 import os

@@ -2,6 +2,7 @@
 
 import json
 import math
+import operator
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,45 @@ def test_weights_stay_where_they_are(make_timing: MakeTiming) -> None:
             prepared.step(HostClock())
         assert all(map(torch.equal, before, prepared.model.parameters()))
         assert all(parameter.grad is None for parameter in prepared.model.parameters())
+
+
+def test_a_variant_goes_on_with_copies_and_as_before(make_timing: MakeTiming) -> None:
+    levels = {"precision": ["bf16"], "loss_scaling": [True]}
+    renewed, kept = (prepare(make_timing(levels=levels)) for _ in range(2))
+    for each in (renewed, kept):
+        each.step(HostClock())
+        each.optimizer.param_groups[0]["lr"] = 0.1  # so that the weights show what the optimizer works on
+    before = list(renewed.eager.parameters())
+    renewed.renew()
+    after = list(renewed.eager.parameters())
+    assert renewed.model is renewed.eager
+    assert all(new is not old and new.data_ptr() != old.data_ptr() for new, old in zip(after, before, strict=True))
+    for each in (renewed, kept):
+        each.step(HostClock())
+    assert all(map(torch.equal, after, kept.eager.parameters()))
+    assert not all(map(torch.equal, after, before))
+    states = ([*each.optimizer.state.values()] for each in (renewed, kept))
+    assert all(torch.equal(new["momentum_buffer"], old["momentum_buffer"]) for new, old in zip(*states, strict=True))
+    assert renewed.scaler.state_dict() == kept.scaler.state_dict()
+
+
+def test_a_model_that_is_compiled_or_cannot_be_copied_stays(make_timing: MakeTiming) -> None:
+    uncopied = prepare(make_timing())
+    uncopied.eager.seen = next(uncopied.eager.parameters()) * 2  # copy.deepcopy refuses what has a graph behind it
+    compiled = prepare(make_timing(levels={"precision": ["fp32"], "compile": [True]}))
+    for each in (uncopied, compiled):
+        before = (each.eager, each.model, each.optimizer, each.scaler)
+        each.renew()
+        assert all(map(operator.is_, (each.eager, each.model, each.optimizer, each.scaler), before))
+
+
+def test_every_turn_is_taken_with_copies(make_timing: MakeTiming, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = make_timing()
+    prepared = prepare(spec)
+    models = []
+    monkeypatch.setattr(module, "take_turn", lambda each, *turn, **batch: models.append(each.eager) or [])
+    list(module.take_blocks(spec, [prepared], HostClock(), lambda turns: None))
+    assert [models.index(model) for model in models] == [0, 0, 2, 2, 4, 4]  # the loader's turn goes on with the same
 
 
 def test_a_format_without_units_is_numerics_only(
