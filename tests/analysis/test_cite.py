@@ -45,6 +45,14 @@ def test_it_compiles_and_says_where_the_figure_comes_from(study: Path, tmp_path:
     typeset(body, tmp_path)
     assert entry.startswith("{halfscale,\n  author  = {{The halfscale authors}},\n  title   = {halfscale: ")
     assert "note    = {commit 0123abc}" in entry
+    assert "year" not in entry  # of a commit that this repository does not have
+
+
+def test_the_year_is_that_of_the_commit(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr("halfscale.analysis.cite.git", lambda *arguments: asked.append(arguments) or "2031")
+    assert "  year    = {2031},\n  note" in cite("scale_trajectory", study)
+    assert asked[0][-1] == SIDECAR["commit"]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", json.dumps(SIDECAR)[:-1], json.dumps(SIDECAR | {"versions": None})])

@@ -9,7 +9,7 @@ from ruamel.yaml import YAML
 from halfscale.analysis.figures import figure_paths
 from halfscale.analysis.latex import escape
 from halfscale.errors import UserError
-from halfscale.machine.provenance import REPOSITORY
+from halfscale.machine.provenance import REPOSITORY, git
 from halfscale.study.model import Model
 
 CHANGED = ", with uncommitted changes"
@@ -126,13 +126,16 @@ def include(name: str, sidecar: dict[str, Any], folder: Path) -> Iterator[str]:
 
 
 def bibtex(sidecar: dict[str, Any]) -> Iterator[str]:
-    """Yield the suite's BibTeX entry, as CITATION.cff has it, at the commit that drew the figure."""
+    """Yield the suite's BibTeX entry, as CITATION.cff has it, at the commit that drew the figure; its year, where known."""
     about = read_citation()
+    year = git("show", "--no-patch", "--format=%cd", "--date=format:%Y", sidecar["commit"])
     authors = " and ".join(f"{{{author['name']}}}" for author in about["authors"])
     yield "@misc{halfscale,"
     yield f"  author  = {{{authors}}},"
     yield f"  title   = {{{about['title']}}},"
     yield f"  version = {{{about['version']}}},"
+    if year:
+        yield f"  year    = {{{year}}},"
     yield f"  note    = {{commit {sidecar['commit']}}},"
     yield "}"
 
