@@ -1,6 +1,7 @@
 """The command's own answers: what is told in a line, and what is left as it was."""
 
 import os
+import resource
 import subprocess
 import sys
 import tomllib
@@ -8,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from halfscale.study.load import load_study
 from halfscale.study.records import read_summary
@@ -130,3 +132,19 @@ def test_verify_tells_by_its_exit_code(halfscale: Halfscale, tmp_path: Path) -> 
     different = halfscale("verify", "results/made-up")
     assert different.returncode == 1
     assert "gaps               different: arm of row " in different.stdout
+
+
+def test_a_batch_that_memory_does_not_hold_is_told_in_a_line(halfscale: Halfscale, tmp_path: Path) -> None:
+    config = YAML(typ="safe").load(ROOT / "config" / "smoke.yaml")
+    config["workloads"][1]["batch_size"] = 2**31 - 1  # 272 GiB of random numbers
+    YAML().dump(config, tmp_path / "huge.yaml")
+    limit = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (64 * 2**30, limit[1]))  # for machines that have so much
+    try:
+        done = halfscale("train", "-c", "huge.yaml", "--workload", "transformer", "--arm", "fp32", "-o", "run")
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limit)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("halfscale: memory is short: Unable to allocate 272. GiB")
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "run").exists()

@@ -25,5 +25,8 @@ def main() -> None:
             traceback.print_exception(error.__cause__)
         print(f"halfscale: {error}", file=sys.stderr)
         sys.exit(1)
+    except MemoryError as error:  # of NumPy, which makes the batches
+        print(f"halfscale: memory is short: {error}; allowed: batches that fit", file=sys.stderr)
+        sys.exit(1)
     finally:
         gc.freeze()
