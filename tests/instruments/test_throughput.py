@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from halfscale.analysis.throughput import throughput_table
 from halfscale.errors import UserError
@@ -118,43 +119,69 @@ def test_weights_stay_where_they_are(make_timing: MakeTiming) -> None:
         assert all(parameter.grad is None for parameter in prepared.model.parameters())
 
 
-def test_a_variant_goes_on_with_copies_and_as_before(make_timing: MakeTiming) -> None:
-    levels = {"precision": ["bf16"], "loss_scaling": [True]}
-    renewed, kept = (prepare(make_timing(levels=levels)) for _ in range(2))
+def tensors_of(prepared: Prepared) -> list[Tensor]:
+    """Return all that lies in memory from step to step: parameters, buffers and the optimizer's state."""
+    states = [value for state in prepared.optimizer.state.values() for value in state.values()]
+    return [*prepared.eager.parameters(), *prepared.eager.buffers(), *filter(torch.is_tensor, states)]
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("optimizer", [{"name": "sgd", "lr": 0.1, "momentum": 0.9}, {"name": "adamw", "lr": 0.1}])
+def test_a_variant_goes_on_elsewhere_and_as_before(
+    make_timing: MakeTiming, optimizer: dict[str, Any], fused: bool
+) -> None:
+    levels = {"precision": ["bf16"], "loss_scaling": [True], "fused": [fused]}
+    spec = make_timing(workload={"model": "tiny_workloads:entangled", "optimizer": optimizer}, levels=levels)
+    renewed, kept = (prepare(spec) for _ in range(2))
     for each in (renewed, kept):
         each.step(HostClock())
         each.optimizer.param_groups[0]["lr"] = 0.1  # so that the weights show what the optimizer works on
-    before = list(renewed.eager.parameters())
-    renewed.renew()
-    after = list(renewed.eager.parameters())
-    assert renewed.model is renewed.eager
-    assert all(new is not old and new.data_ptr() != old.data_ptr() for new, old in zip(after, before, strict=True))
-    for each in (renewed, kept):
-        each.step(HostClock())
-    assert all(map(torch.equal, after, kept.eager.parameters()))
-    assert not all(map(torch.equal, after, before))
-    states = ([*each.optimizer.state.values()] for each in (renewed, kept))
-    assert all(torch.equal(new["momentum_buffer"], old["momentum_buffer"]) for new, old in zip(*states, strict=True))
+    initial = [parameter.clone() for parameter in renewed.eager.parameters()]
+    for _ in range(2):
+        before = [tensor.data_ptr() for tensor in tensors_of(renewed)]
+        renewed.renew()
+        assert all(map(operator.ne, [tensor.data_ptr() for tensor in tensors_of(renewed)], before))
+        for each in (renewed, kept):
+            each.step(HostClock())
+        assert all(map(torch.equal, tensors_of(renewed), tensors_of(kept)))
+    assert not any(map(torch.equal, renewed.eager.parameters(), initial))
     assert renewed.scaler.state_dict() == kept.scaler.state_dict()
+    assert vars(renewed.optimizer).keys() == vars(kept.optimizer).keys()  # of a fused one, that it takes the scale
 
 
-def test_a_model_that_is_compiled_or_cannot_be_copied_stays(make_timing: MakeTiming) -> None:
-    uncopied = prepare(make_timing())
-    uncopied.eager.seen = next(uncopied.eager.parameters()) * 2  # copy.deepcopy refuses what has a graph behind it
+def test_a_renewed_variant_still_counts_overflows(make_timing: MakeTiming) -> None:
+    levels = {"precision": ["fp16"], "loss_scaling": [True]}
+    prepared = prepare(make_timing(levels=levels))
+    prepared.renew()
+    prepared.step(HostClock())
+    assert prepared.overflows.item() == 0
+    prepared.renew()
+    next(prepared.eager.parameters()).data.fill_(math.inf)
+    prepared.step(HostClock())
+    assert prepared.overflows.item() == 1
+
+
+def test_a_compiled_model_stays_and_so_does_what_has_no_copy(make_timing: MakeTiming) -> None:
     compiled = prepare(make_timing(levels={"precision": ["fp32"], "compile": [True]}))
-    for each in (uncopied, compiled):
-        before = (each.eager, each.model, each.optimizer, each.scaler)
-        each.renew()
-        assert all(map(operator.is_, (each.eager, each.model, each.optimizer, each.scaler), before))
+    before = [tensor.data_ptr() for tensor in tensors_of(compiled)]
+    compiled.renew()
+    assert [tensor.data_ptr() for tensor in tensors_of(compiled)] == before
+    other = prepare(make_timing())
+    mask = torch.eye(3).to_mkldnn()
+    other.eager.register_buffer("mask", mask)
+    other.renew()
+    assert other.eager.mask is mask
+    other.step(HostClock())
 
 
-def test_every_turn_is_taken_with_copies(make_timing: MakeTiming, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_turn_begins_with_copies(make_timing: MakeTiming, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = make_timing()
     prepared = prepare(spec)
-    models = []
-    monkeypatch.setattr(module, "take_turn", lambda each, *turn, **batch: models.append(each.eager) or [])
+    calls: list[str] = []
+    monkeypatch.setattr(prepared, "renew", lambda: calls.append("renew"))
+    monkeypatch.setattr(module, "take_turn", lambda *turn, **batch: calls.append("turn") or [])
     list(module.take_blocks(spec, [prepared], HostClock(), lambda turns: None))
-    assert [models.index(model) for model in models] == [0, 0, 2, 2, 4, 4]  # the loader's turn goes on with the same
+    assert calls == ["renew", "turn", "turn"] * 3  # the loader's turn goes on with the same
 
 
 def test_a_format_without_units_is_numerics_only(

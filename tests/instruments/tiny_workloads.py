@@ -502,3 +502,24 @@ class Checkpointed(nn.Module):
 
 def checkpointed() -> nn.Module:
     return Checkpointed()
+
+
+class Entangled(nn.Module):
+    """A model of which a copy would be another: a hook belongs to a parameter, and a function holds on to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.head = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 3)
+        self.second.weight = self.first.weight
+        self.head.weight.register_hook(lambda gradient: gradient * 0.5)
+        self.register_buffer("shift", torch.zeros(3))
+        self.run = lambda inputs: self.head(self.second(self.first(inputs))) + self.shift
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        logits: Tensor = self.run(inputs)
+        return logits
+
+
+def entangled() -> nn.Module:
+    """A model with tied weights, a hook on a parameter and a function that holds on to the model."""
+    return Entangled()

@@ -60,17 +60,22 @@ class Prepared:
         set_tf32(self.variant.precision == "tf32")
 
     def renew(self) -> None:
-        """Go on with copies of the model, its optimizer and its scaler, which lie elsewhere in the host's memory.
+        """Go on with copies of the model's and the optimizer's tensors, which lie elsewhere in the host's memory.
 
         Where they lie, and among what, decides by up to half a percent how long a step takes, for as long as they lie
-        there: of two variants that are the same, the one built later was the faster. A compiled model stays with its
-        code, one on a GPU where it is, for two may not fit, and so does one that cannot be copied.
+        there: of two variants that are the same, the one built later was the faster. Model and optimizer stay what they
+        are, with new storage: copies of them would lose what torch does not copy, such as a parameter's hooks or what a
+        fused optimizer tells the scaler, and what a function in the model holds on to would not be of the copy. A
+        compiled model stays with its code, and one on a GPU where it is, for two may not fit.
         """
         if self.variant.compile or self.fixed.inputs.device.type != "cpu":
             return
-        with suppress(RuntimeError, TypeError):  # the model keeps an activation, or something that is no tensor
-            self.eager, self.optimizer, self.scaler = copy.deepcopy((self.eager, self.optimizer, self.scaler))
-            self.model = self.eager
+        states = (value for state in self.optimizer.state.values() for value in state.values())
+        tensors = [*self.eager.parameters(), *self.eager.buffers(), *filter(torch.is_tensor, states)]
+        shared: dict[int, Any] = {}  # so that what shares memory goes on to
+        for tensor in tensors:
+            with suppress(RuntimeError):  # a layout of which torch has no copy, or whose storage it does not let go
+                tensor.data = copy.deepcopy(tensor.data, shared)
 
     def next_batch(self) -> Batch:
         """Return the loader's next batch, on the host."""
