@@ -263,6 +263,7 @@ TOKENS = {"data": "markov", "data_args": {"vocabulary": 9, "context": 4, "evalua
         ({"model": "tiny_workloads:classifier", **TOKENS}, "the model raised RuntimeError"),
         ({"model": "tiny_workloads:cut_off"}, "the model's output depends on no parameter that trains"),
         ({"model": "tiny_workloads:classifier", "model_args": {"freeze": "all"}}, "the model has no parameter with"),
+        ({"data": "tiny_workloads:ending_clouds"}, "OSError: no more samples"),  # in the first turn with the loader
     ],
 )
 def test_a_model_and_data_that_do_not_go_together_are_told_with_their_workload(

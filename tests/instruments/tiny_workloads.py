@@ -51,6 +51,18 @@ class ShortClouds(Clouds):
         return Batch(inputs, targets.to(torch.int32), oracle_loss)
 
 
+class EndingClouds(Clouds):
+    def batch(self, index: int, size: int) -> Batch:
+        if index > 1:
+            raise OSError("no more samples")
+        return super().batch(index, size)
+
+
+def ending_clouds(seed: int, /) -> Clouds:
+    """Two batches, and an error."""
+    return EndingClouds(seed, 4)
+
+
 def short_clouds(seed: int, /) -> Clouds:
     """Targets of a dtype that torch takes for no class."""
     return ShortClouds(seed, 4)

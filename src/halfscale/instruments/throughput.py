@@ -96,7 +96,7 @@ def throughput(spec: ThroughputSpec, folder: Path, progress: Callable[[int], Non
         flops = {str(size): count_flops(each.eager, each.fixed) for size, each in sizes.items()}
         warmups = {variant: warm_up(each, clock, spec.warmup) for variant, each in prepared.items()}
     scales = {variant: settle(each) for variant, each in prepared.items()}
-    with watched_gpu(device) as looks:
+    with watched_gpu(device) as looks, told_of(spec.workload):
         steps = pd.DataFrame(list(take_blocks(spec, list(prepared.values()), clock, progress)))
     refuse_skipped(prepared.values())
     steps_sha256 = write_steps(steps, spec, folder / "steps.parquet")  # before anything else can fail
