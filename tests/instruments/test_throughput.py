@@ -263,6 +263,7 @@ TOKENS = {"data": "markov", "data_args": {"vocabulary": 9, "context": 4, "evalua
         ({"model": "tiny_workloads:classifier", **TOKENS}, "the model raised RuntimeError"),
         ({"model": "tiny_workloads:cut_off"}, "the model's output depends on no parameter that trains"),
         ({"model": "tiny_workloads:classifier", "model_args": {"freeze": "all"}}, "the model has no parameter with"),
+        ({"data": "tiny_workloads:few_clouds"}, r"the data give targets \(5,\) where 8 samples are asked for"),
         ({"data": "tiny_workloads:ending_clouds"}, "OSError: no more samples"),  # in the first turn with the loader
     ],
 )

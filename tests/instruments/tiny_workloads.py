@@ -63,6 +63,16 @@ def ending_clouds(seed: int, /) -> Clouds:
     return EndingClouds(seed, 4)
 
 
+class FewClouds(Clouds):
+    def batch(self, index: int, size: int) -> Batch:
+        return super().batch(index, min(size, 5))
+
+
+def few_clouds(seed: int, /) -> Clouds:
+    """No more than five samples in a batch."""
+    return FewClouds(seed, 4)
+
+
 def short_clouds(seed: int, /) -> Clouds:
     """Targets of a dtype that torch takes for no class."""
     return ShortClouds(seed, 4)

@@ -12,8 +12,8 @@ from torch.optim import Optimizer
 
 from halfscale.instruments.clock import Clock
 from halfscale.instruments.describe import describe_effective
-from halfscale.instruments.forward import forward, place
-from halfscale.instruments.setup import MEMORY_FORMATS, build_fp32_model, make_optimizer
+from halfscale.instruments.forward import check_batch, forward, place
+from halfscale.instruments.setup import MEMORY_FORMATS, TrainingError, build_fp32_model, make_optimizer
 from halfscale.numerics.loss_scaling import found_inf, make_scaler
 from halfscale.numerics.precision import DeviceType, set_tf32
 from halfscale.study.arm import DynamicLossScaling, NoLossScaling
@@ -80,7 +80,7 @@ class Prepared:
     def next_batch(self) -> Batch:
         """Return the loader's next batch, on the host."""
         self.drawn += 1
-        return self.data.batch(self.drawn, self.variant.batch_size)
+        return draw(self.data, self.drawn, self.variant.batch_size)
 
     def step(self, clock: Clock, batch: Batch | None = None) -> Marks:
         """Take one step on the fixed batch, or on a given one, without waiting for the device."""
@@ -105,7 +105,7 @@ def prepare_variant(spec: ThroughputSpec, variant: Variant, data: Data, device: 
 
     Raises:
         UnavailableError: the precision is not what its label says.
-        TrainingError: the model is not FP32, or has nothing to train.
+        TrainingError: the model is not FP32, or has nothing to train; or the data give no batch of this size.
     """
     set_tf32(variant.precision == "tf32")
     eager = build_fp32_model(spec.model, spec.model_args, spec.seed)
@@ -126,9 +126,25 @@ def prepare_variant(spec: ThroughputSpec, variant: Variant, data: Data, device: 
         scaler=scaler,
         effective=effective,
         data=data,
-        fixed=place(data.batch(0, variant.batch_size), device, variant.memory_format),
+        fixed=place(draw(data, 0, variant.batch_size), device, variant.memory_format),
         overflows=torch.zeros((), device=device),
     )
+
+
+def draw(data: Data, index: int, size: int) -> Batch:
+    """Return a batch of just so many samples as its variant's label says.
+
+    Raises:
+        TrainingError: it has fewer or more, or is no batch.
+    """
+    batch = data.batch(index, size)
+    check_batch(batch)
+    if batch.targets.shape[:1] != (size,):
+        raise TrainingError(
+            f"the data give targets {tuple(batch.targets.shape)} where {size} samples are asked for; a time would not be "
+            "that of its label"
+        )
+    return batch
 
 
 def zero_momentum(optimizer: Optimizer) -> None:
