@@ -26,6 +26,12 @@ GPT = {"vocabulary": 8, "context": 8, "width": 8, "depth": 1, "heads": 2}
             r"the model's output depends on no parameter",
         ),
         ("tiny_workloads:pair", {}, {"kind": "image", "size": 4}, r"the model gives a tuple; a tensor of logits"),
+        (
+            "tiny_workloads:born_double",
+            {},
+            IMAGE,
+            r"model = 'tiny_workloads:born_double': parameter weight is float64;",
+        ),
         ("tiny_workloads:checkpointed", {}, IMAGE, r"bf16 at batch size 2 cannot be traced as on cuda: \w+: "),
     ],
 )

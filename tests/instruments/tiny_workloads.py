@@ -207,6 +207,10 @@ def double() -> nn.Module:
     return classifier().double()
 
 
+def born_double() -> nn.Module:
+    return nn.Linear(2, 3, dtype=torch.float64)
+
+
 def wide() -> nn.Module:
     """Layers so wide that 16-bit copies of their weights outweigh the activations of a few samples."""
     return nn.Sequential(

@@ -43,7 +43,15 @@ def build_fp32_model(name: str, arguments: Mapping[str, Any], seed: int) -> nn.M
             before the first forward pass.
     """
     torch.manual_seed(seed)
-    model = build_model(name, arguments)
+    return known_fp32(name, build_model(name, arguments))
+
+
+def known_fp32(name: str, model: nn.Module) -> nn.Module:
+    """Return a model that was built, whose parameters all are FP32 and have values.
+
+    Raises:
+        TrainingError: as build_fp32_model.
+    """
     for label, tensor in [*model.named_parameters(), *model.named_buffers()]:
         if is_lazy(tensor):
             raise TrainingError(

@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_leaves
 from halfscale.errors import UserError
 from halfscale.instruments.count_flops import FORMULAS, is_uncounted
 from halfscale.instruments.forward import is_a_librarys, name_of
-from halfscale.instruments.setup import TrainingError, make_optimizer
+from halfscale.instruments.setup import TrainingError, known_fp32, make_optimizer
 from halfscale.instruments.walk_back import walk_back
 from halfscale.numerics.cuda_autocast import CudaAttention, cuda_autocast
 from halfscale.numerics.precision import AUTOCAST
@@ -200,7 +200,7 @@ def trace_step(step: Step, precision: Predicted, accounting: Accounting, batch_s
 def trace_fake_step(
     step: Step, precision: Predicted, accounting: Accounting, batch_size: int, foreach: bool
 ) -> StepTrace:
-    model = build_model(step.model, step.model_args)
+    model = known_fp32(step.model, build_model(step.model, step.model_args))
     optimizer = make_optimizer(step.optimizer, model, foreach=foreach)
     for parameter in model.parameters():
         parameter.grad = torch.empty_like(parameter)
