@@ -1,5 +1,6 @@
 """The throughput instrument on a model of microseconds: what it does, in which order, and what it refuses."""
 
+import gc
 import json
 import math
 import operator
@@ -16,8 +17,9 @@ from halfscale.errors import UserError
 from halfscale.instruments import attained
 from halfscale.instruments import throughput as module
 from halfscale.instruments.clock import HostClock
-from halfscale.instruments.throughput import is_steady, take_turn, throughput
+from halfscale.instruments.throughput import is_steady, take_turn, throughput, warm_up
 from halfscale.instruments.timed_step import Prepared, prepare_variant, settle
+from halfscale.numerics.precision import get_tf32
 from halfscale.study.load import parse_study
 from halfscale.study.records import RecordError
 from halfscale.study.runs import plan_study
@@ -95,6 +97,99 @@ def test_phases_are_parts_of_their_step(make_timing: MakeTiming) -> None:
         assert min(row["forward"], row["backward"], row["optimizer"]) > 0
     for row in take_turn(prepared, HostClock(), 4, loader=True):
         assert row["seconds"] > row["forward"] + row["backward"] + row["optimizer"]  # the batch was made within it
+
+
+class Watched(HostClock):
+    """A clock that writes down what it is asked for, and whether garbage was collected meanwhile."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.collecting: set[bool] = set()
+
+    def mark(self) -> int:
+        self.asked.append("mark")
+        self.collecting.add(gc.isenabled())
+        return super().mark()
+
+    def wait(self) -> None:
+        self.asked.append("wait")
+
+
+@pytest.mark.parametrize("loader", [False, True])
+def test_a_turn_waits_for_the_device_at_its_ends_alone(make_timing: MakeTiming, loader: bool) -> None:
+    clock = Watched()
+    take_turn(prepare(make_timing()), clock, 3, loader=loader)
+    assert clock.asked == ["wait", *["mark"] * 3 * 5, "wait"]
+
+
+def test_no_garbage_is_collected_within_a_block(make_timing: MakeTiming) -> None:
+    spec, clock = make_timing(), Watched()
+    list(module.take_blocks(spec, [prepare(spec)], clock, lambda turns: None))
+    assert clock.collecting == {False}
+    assert gc.isenabled()
+
+
+def test_every_variant_is_timed_under_its_own_switches(
+    make_timing: MakeTiming, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = make_timing(levels={"precision": ["tf32", "fp32"]})
+    prepared = [prepare(spec, index) for index in range(2)]
+    for each in prepared:
+        warm_up(each, HostClock(), 2)
+        assert get_tf32() == (each.variant.precision == "tf32",) * 2
+    seen = set()
+    monkeypatch.setattr(
+        module, "take_turn", lambda each, *_, **__: seen.add((each.variant.precision, *get_tf32())) or []
+    )
+    list(module.take_blocks(spec, prepared, HostClock(), lambda turns: None))
+    assert seen == {("tf32", True, True), ("fp32", False, False)}
+    prepared[1].select()
+
+
+def test_a_warm_up_goes_on_while_steps_overflow(make_timing: MakeTiming, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared = prepare(make_timing())
+    step, taken = prepared.step, []
+
+    def overflowing(*arguments: Any) -> Any:
+        taken.append(1)
+        prepared.overflows += len(taken) <= 12
+        return step(*arguments)
+
+    monkeypatch.setattr(prepared, "step", overflowing)
+    monkeypatch.setattr(module, "is_steady", lambda seconds: True)
+    assert warm_up(prepared, HostClock(), 10) == (13, True)
+
+
+def test_every_level_is_in_effect(make_timing: MakeTiming) -> None:
+    """And in effect in that variant alone."""
+    levels = {
+        "precision": ["fp32"],
+        "memory_format": ["contiguous", "channels_last"],
+        "batch_size": [2, 4],
+        "compile": [False, True],
+        "fused": [False, True],
+    }
+    images = {"model": "convnet", "data": "digits", "optimizer": {"name": "adamw", "lr": 0.1}}
+    spec = make_timing(images, levels=levels)
+    assert len(spec.variants) == 16
+    for index, variant in enumerate(spec.variants):
+        prepared = prepare(spec, index)
+        kernel = next(each for each in prepared.eager.parameters() if each.dim() == 4 and min(each.shape) > 1)
+        for tensor in (kernel, prepared.fixed.inputs):
+            last = tensor.is_contiguous(memory_format=torch.channels_last)
+            assert last is (variant.memory_format == "channels_last")
+        assert len(prepared.fixed.inputs) == len(prepared.next_batch().inputs) == variant.batch_size
+        assert (prepared.model is not prepared.eager) is variant.compile
+        assert bool(prepared.optimizer.param_groups[0]["fused"]) is variant.fused
+
+
+def test_a_loader_that_sleeps_is_flagged(make_timing: MakeTiming, tmp_path: Path) -> None:
+    spec = make_timing({"data": "tiny_workloads:slow_clouds"}, levels={"precision": ["fp32"]}, warmup=2)
+    throughput(spec, tmp_path)
+    (row,) = throughput_table(*read_throughput(tmp_path, spec)).to_dict("records")
+    assert row["input_bound"]
+    assert row["loader_ms"] >= 50
+    assert row["step_ms"] < 50
 
 
 def test_order_and_batches_depend_on_the_seed_alone(make_timing: MakeTiming, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Models and data for tests, named in specs as tiny_workloads:function."""
 
+import time
 from collections.abc import Iterator
 
 import torch
@@ -76,6 +77,17 @@ def few_clouds(seed: int, /) -> Clouds:
 def short_clouds(seed: int, /) -> Clouds:
     """Targets of a dtype that torch takes for no class."""
     return ShortClouds(seed, 4)
+
+
+class SlowClouds(Clouds):
+    def batch(self, index: int, size: int) -> Batch:
+        time.sleep(0.05)
+        return super().batch(index, size)
+
+
+def slow_clouds(seed: int, /) -> Clouds:
+    """Fifty milliseconds a batch."""
+    return SlowClouds(seed, 4)
 
 
 class Detached(nn.Module):
