@@ -3,8 +3,15 @@
 import pytest
 import torch
 
-from halfscale.instruments.measure_memory import MeasurementError, Peaks, measure_memory, measure_on_cuda
+from halfscale.instruments.measure_memory import (
+    MeasurementError,
+    Peaks,
+    measure_memory,
+    measure_on_cuda,
+    take_steps,
+)
 from halfscale.instruments.predict_memory import predict_directly
+from halfscale.numerics.precision import get_tf32, set_tf32
 from halfscale.study.step import Step
 
 MIB = 2**20
@@ -31,6 +38,13 @@ def test_a_model_that_cannot_be_built_is_told_with_its_case():
     broken = STEP.model_copy(update={"model_args": {**STEP.model_args, "width": 30}})
     with pytest.raises(MeasurementError, match=r"small: fp32 at batch size 1 on cpu: .*width 30 is not divisible"):
         measure_memory(broken, "fp32", "cpu", 1)
+
+
+def test_fp32_is_strict_where_its_memory_is_measured():
+    """By default CUDA's convolutions use TF32, whose workspaces are others."""
+    set_tf32(True)
+    take_steps(STEP, "fp32", "cpu", 1)
+    assert get_tf32() == (False, False)
 
 
 class Allocator:

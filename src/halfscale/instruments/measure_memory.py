@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 from halfscale.errors import UserError
 from halfscale.instruments.setup import make_optimizer
 from halfscale.instruments.trace_step import make_batch
-from halfscale.numerics.precision import DeviceType, autocast
+from halfscale.numerics.precision import DeviceType, autocast, set_tf32
 from halfscale.study.step import Predicted, Step
 from halfscale.workloads.registry import build_model
 
@@ -61,7 +61,11 @@ def measure_memory(step: Step, precision: Predicted, device: DeviceType, batch_s
 
 
 def take_steps(step: Step, precision: Predicted, device: DeviceType, batch_size: int) -> None:
-    """Make the model and take its steps."""
+    """Make the model and take its steps.
+
+    FP32 is strict, as where it is trained and timed: CUDA's convolutions would else use TF32, and other workspaces.
+    """
+    set_tf32(False)
     with torch.device(device):
         model = build_model(step.model, step.model_args)
         inputs, targets = make_batch(step, batch_size)
