@@ -45,6 +45,16 @@ def test_a_frozen_convolution_has_no_weight_gradient() -> None:
     assert count_flops(Pooled(layer), batch) == 2 * (2 * 2 * 10 * 10 * 16 * 3 * 3) + 3 * (2 * 2 * 16 * 10)
 
 
+def test_a_gpt_takes_what_the_closed_form_says_its_attention_included() -> None:
+    """On this CPU's own kernels, of which torch's counter sees nothing; FLOP over time is a rate of such a count."""
+    depth, width, length, vocabulary, batch = 2, 32, 16, 50, 3
+    sizes = {"vocabulary": vocabulary, "context": length, "width": width, "depth": depth, "heads": 4}
+    tokens = torch.zeros(batch, length, dtype=torch.int64)
+    weights = 12 * depth * width**2 + vocabulary * width
+    closed = 6 * weights * batch * length + 14 * batch * length**2 * width * depth
+    assert count_flops(build_model("transformer", sizes), Batch(tokens, tokens, None)) == closed
+
+
 @pytest.mark.parametrize("accounting", ["cpu", "cuda"])
 def test_a_trace_counts_a_depthwise_convolution_as_a_real_step_does(accounting: str) -> None:
     case = {

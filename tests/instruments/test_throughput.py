@@ -25,6 +25,7 @@ from halfscale.study.records import RecordError
 from halfscale.study.runs import plan_study
 from halfscale.study.throughput import ThroughputSpec
 from halfscale.study.timings import read_throughput
+from halfscale.workloads.batch import Batch
 from halfscale.workloads.registry import build_data
 
 MakeTiming = Callable[..., ThroughputSpec]
@@ -86,6 +87,9 @@ def test_every_block_times_every_variant_once_in_an_order_of_its_own(make_timing
     assert set(loaded) == {1}
     assert all(timed.status == "timed" and timed.warmup >= 10 for timed in record.timed)
     assert record.targets_per_sample == 1
+    # Layers of 4 x 16 and 16 x 2 weights, 2 FLOP each a sample: forward, then the weights' gradients, and the inputs'
+    # of the second.
+    assert record.flops == {"4": 2 * 4 * (96 + 96 + 32), "8": 2 * 8 * (96 + 96 + 32)}
     assert record.attained.gemm.keys() == {"fp32", "bf16"}
     assert record.attained.transfer == {}
 
@@ -431,3 +435,26 @@ def test_what_a_device_attains_is_its_fastest_repeat() -> None:
     """The median of a busy machine's repeats took a product of 128 rows for one of ten milliseconds."""
     marks = [0, 9, 10, 10.5, 11, 11.25, 12, 13, 14, 16, 17, 18]
     assert attained.least_seconds(lambda: None, Scripted(list(map(float, marks)))) == 0.25  # type: ignore[arg-type]
+
+
+def test_what_a_device_attains_is_of_the_format_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a second for a product of 128 rows, which is the largest here, for a copy of 64 KiB, and for a transfer."""
+    seen: list[tuple[torch.dtype, bool]] = []
+
+    def half_a_second(work: Any, clock: HostClock) -> float:
+        operand = work.args[0]
+        seen.append((operand.dtype, get_tf32()[0]))
+        assert work.func is torch.mm or work.func.__self__.dtype is operand.dtype
+        return 0.5
+
+    monkeypatch.setattr(attained, "least_seconds", half_a_second)
+    clock, images = HostClock(), Batch(torch.zeros(2, 3, 4, 4), torch.zeros(2, dtype=torch.int64), None)
+    found = attained.measure_attained("cpu", ["fp32", "tf32", "fp16", "bf16"], images, clock)
+    assert found.gemm == dict.fromkeys(["fp32", "tf32", "fp16", "bf16"], 2 * 128**3 / 0.5)
+    float32, halves = torch.float32, [torch.float16, torch.bfloat16]
+    assert seen[:4] == [(float32, False), (float32, True), *((dtype, False) for dtype in halves)]
+    assert found.copy_bandwidth == 2 * 2**16 / 0.5  # read and written
+    seen.clear()
+    assert attained.transfer_seconds(images, clock, "cpu") == dict.fromkeys(["fp32", "fp16", "bf16"], 0.5)
+    assert [dtype for dtype, _ in seen] == [float32, *halves]
+    assert attained.transfer_seconds(images._replace(inputs=images.targets), clock, "cpu") == {"int64": 0.5}
