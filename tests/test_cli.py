@@ -98,6 +98,28 @@ def test_runs_of_one_call_are_what_they_would_be_alone(halfscale: Halfscale, tmp
         assert there.model_dump(exclude={"seconds", "sha256"}) == here.model_dump(exclude={"seconds", "sha256"})
 
 
+@pytest.mark.parametrize(
+    ("command", "heads", "rows"),
+    [
+        ("throughput", ["label", "step_ms", "samples_per_second", "speedup"], ["fp32", "bf16", "bf16-scaled"]),
+        ("memory", ["accounting", "precision", "batch_size", "peak", "residual"], ["cpu", "cuda", "H200"]),
+        ("roofline", ["device", "precision", "step_ms", "speedup", "amdahl"], ["V100", "H200"]),
+    ],
+)
+def test_speed_and_memory_alone_on_a_spec_file_print_a_table(
+    halfscale: Halfscale, tmp_path: Path, command: str, heads: list[str], rows: list[str]
+) -> None:
+    (spec,) = getattr(plan_study(load_study([ROOT / "config" / "smoke.yaml"])), command).values()
+    (tmp_path / "spec.json").write_text(spec.canonical(), encoding="utf-8")
+    done = halfscale(command, "--spec", "spec.json", "--output", "alone")
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert any(set(heads) <= set(words) for words in lines)
+    assert set(rows) <= {words[0] for words in lines if words}
+    assert lines[-1] == [f"alone/{command}.json"]
+    assert (tmp_path / "alone" / f"{command}.json").exists()
+
+
 def test_every_run_needs_a_folder(halfscale: Halfscale, tmp_path: Path) -> None:
     done = halfscale("train", "--spec", "{}", "--output", "a")
     assert "--spec: " in done.stderr
