@@ -1,5 +1,7 @@
 """FLOP against closed forms, and times that can be worked out by hand."""
 
+from dataclasses import replace
+
 import pytest
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -59,6 +61,17 @@ def test_a_gpt_takes_what_the_closed_form_says(accounting, precision, depth, wid
     assert counted == 6 * weights * batch * length + 14 * batch * length**2 * width * depth
 
 
+def test_bytes_are_those_of_every_operand_and_result():
+    trace = trace_step(Step.model_validate(gpt(1, 32, 16, 50)), "fp32", "cuda", 3)
+    # An update in place reads weights and gradients, and writes weights.
+    (update,) = [operation for operation in trace.operations if operation.name == "aten._foreach_add_.List"]
+    assert update.bytes == 3 * 4 * trace.parameters
+    # Of 3 x 16 tokens from 32 numbers each to 50: with a bias forward, and the gradients of tokens and weights.
+    last = [operation for operation in trace.operations if operation.flops == 2 * 48 * 32 * 50]
+    product = 4 * (48 * 32 + 32 * 50 + 48 * 50)
+    assert [operation.bytes for operation in last] == [product + 4 * 50, product, product]
+
+
 def test_without_our_formulas_torch_counts_no_attention_on_a_cpu():
     known = FlopCounterMode(display=False).flop_registry
     assert [operation for operation in CPU_ATTENTION if operation in known] == []
@@ -83,6 +96,22 @@ def test_speedup_and_its_bound():
     assert found.amdahl == pytest.approx(found.speedup, rel=1e-12)
     tf32 = roof(before, before, h200, "tf32")
     assert tf32.speedup == tf32.amdahl == pytest.approx(2 / (1 / (494.7 / 67) + 1), rel=1e-12)
+
+
+def test_what_autocast_leaves_in_fp32_is_bound_by_fp32s_peak():
+    h200 = BY_NAME["H200"]
+    left = Operation("bmm", 67 * 10**12, 8, half=False)
+    assert roof([left], [left], h200, "bf16").speedup == 1
+    assert roof([left], [left], h200, "tf32").speedup == pytest.approx(494.7 / 67, rel=1e-12)
+
+
+def test_a_product_bound_by_its_bytes_gains_two_where_the_peaks_gain_nothing():
+    """As a BF16 device without faster units for it would: the bound must hold there too."""
+    device = replace(BY_NAME["H200"], tflops={"fp32": 67, "bf16": 67})
+    before = [Operation("mm", 8, 4_800_000_000_000, half=False)]
+    after = [Operation("mm", 8, 2_400_000_000_000, half=True)]
+    found = roof(before, after, device, "bf16")
+    assert found.speedup == found.amdahl == 2
 
 
 def test_the_record_has_a_row_for_every_device_and_precision_there_is(tmp_path):
