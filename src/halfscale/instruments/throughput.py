@@ -187,7 +187,7 @@ def take_blocks(
         with no_garbage_collection():
             for position, each in enumerate(order.sample(prepared, len(prepared))):
                 each.select()
-                each.renew()
+                each.renew(spec)
                 each.step(clock)  # the caches are this variant's again
                 for loader, steps in ((False, spec.steps), (True, max(1, spec.steps // LOADER_SHARE))):
                     for row in take_turn(each, clock, steps, loader=loader):

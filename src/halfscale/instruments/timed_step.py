@@ -1,7 +1,5 @@
 """One variant of a throughput measurement: everything that its step works on, and the step itself."""
 
-import copy
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
@@ -59,23 +57,19 @@ class Prepared:
         """Set the process-wide switches to this variant's."""
         set_tf32(self.variant.precision == "tf32")
 
-    def renew(self) -> None:
-        """Go on with copies of the model's and the optimizer's tensors, which lie elsewhere in the host's memory.
+    def renew(self, spec: ThroughputSpec) -> None:
+        """Build the model and its optimizer anew, so that they lie elsewhere in the host's memory.
 
         Where they lie, and among what, decides by up to half a percent how long a step takes, for as long as they lie
-        there: of two variants that are the same, the one built later was the faster. Model and optimizer stay what they
-        are, with new storage: copies of them would lose what torch does not copy, such as a parameter's hooks or what a
-        fused optimizer tells the scaler, and what a function in the model holds on to would not be of the copy. A
-        compiled model stays with its code, and one on a GPU where it is, for two may not fit.
+        there: of two variants that are the same, the one built later was the faster. Copies will not do: a parameter's
+        hooks are not copied, nor is what a fused optimizer tells the scaler. A compiled model stays with its code, and
+        one on a GPU where it is, for two may not fit.
         """
         if self.variant.compile or self.fixed.inputs.device.type != "cpu":
             return
-        states = (value for state in self.optimizer.state.values() for value in state.values())
-        tensors = [*self.eager.parameters(), *self.eager.buffers(), *filter(torch.is_tensor, states)]
-        shared: dict[int, Any] = {}  # so that what shares memory goes on to
-        for tensor in tensors:
-            with suppress(RuntimeError):  # a layout of which torch has no copy, or whose storage it does not let go
-                tensor.data = copy.deepcopy(tensor.data, shared)
+        fresh = prepare_variant(spec, self.variant, self.data, "cpu")
+        fresh.scaler.load_state_dict(self.scaler.state_dict())
+        self.eager, self.model, self.optimizer, self.scaler = fresh.eager, fresh.model, fresh.optimizer, fresh.scaler
 
     def next_batch(self) -> Batch:
         """Return the loader's next batch, on the host."""
