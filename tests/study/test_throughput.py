@@ -120,3 +120,14 @@ def test_the_gpu_study_times_the_published_size_over_every_level() -> None:
     assert (spec.model, spec.data_args["image_size"], spec.model_args["num_classes"]) == ("resnet50", 224, 1000)
     assert len(spec.variants) == 4 * 2 * 3
     assert all(run.device == "cuda" for run in plan.runs.values())
+
+
+def test_the_gpu_study_probes_what_it_trains_and_what_it_times() -> None:
+    plan = plan_study(load_study([CONFIG / "gpu.yaml"]))
+    steps = {name: probe.steps for name, probe in plan.probe.items()}
+    assert steps == {
+        "resnet50-64": [0, 502, 1005],
+        "transformer-25m": [0, 502, 1005],
+        "resnet50-224": [0, 1],  # of one step
+        "gpt-512": [0, 1],
+    }
