@@ -4,6 +4,7 @@ import gc
 import json
 import math
 import operator
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -239,6 +240,30 @@ def test_a_renewed_variant_is_another_of_the_same(
     renewed.optimizer.param_groups[0]["lr"] = 0.1  # so that the weights show what the optimizer works on
     renewed.step(HostClock())
     assert not any(map(torch.equal, renewed.eager.parameters(), kept.eager.parameters()))
+
+
+def test_a_new_model_takes_one_step_before_those_that_are_timed(
+    make_timing: MakeTiming, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = make_timing(steps=10)
+    prepared = prepare(spec)
+    done: list[str] = []
+    renew, step = prepared.renew, prepared.step
+    monkeypatch.setattr(prepared, "renew", lambda spec: done.append("new") or renew(spec))
+    monkeypatch.setattr(prepared, "step", lambda *given: done.append("step") or step(*given))
+    rows = list(module.take_blocks(spec, [prepared], HostClock(), lambda turns: None))
+    assert len(rows) == 3 * (10 + 2)
+    assert done == ["new", *["step"] * (1 + 10 + 2)] * 3
+
+
+def test_the_fastest_kernels_and_the_threads_of_the_spec_are_taken(
+    make_timing: MakeTiming, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(module, "be_fast", asked.append)
+    throughput(make_timing(threads=1), tmp_path / "one")
+    throughput(make_timing(threads=None), tmp_path / "all")
+    assert asked == [1, len(os.sched_getaffinity(0))]
 
 
 def test_a_renewed_variant_still_counts_overflows(make_timing: MakeTiming) -> None:

@@ -58,7 +58,7 @@ class Prepared:
         set_tf32(self.variant.precision == "tf32")
 
     def renew(self, spec: ThroughputSpec) -> None:
-        """Build the model and its optimizer anew, so that they lie elsewhere in the host's memory.
+        """Make the model, its optimizer and the fixed batch anew, so that they lie elsewhere in the host's memory.
 
         Where they lie, and among what, decides by up to half a percent how long a step takes, for as long as they lie
         there: of two variants that are the same, the one built later was the faster. Copies will not do: a parameter's
@@ -70,6 +70,7 @@ class Prepared:
         fresh = prepare_variant(spec, self.variant, self.data, "cpu")
         fresh.scaler.load_state_dict(self.scaler.state_dict())
         self.eager, self.model, self.optimizer, self.scaler = fresh.eager, fresh.model, fresh.optimizer, fresh.scaler
+        self.fixed = fresh.fixed
 
     def next_batch(self) -> Batch:
         """Return the loader's next batch, on the host."""
